@@ -1,0 +1,79 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every target of ours is built to the same strictness; a warning is an error.
+let strictTests: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+/// In the product, each unsafe expression is marked as well.
+let strict = strictTests + [.strictMemorySafety()]
+
+/// A module of the product: it may import only what is named in `uses`.
+func module(_ name: String, uses: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: uses, swiftSettings: strict)
+}
+
+/// A suite of tests named after the module or the verb it examines.
+func suite(_ name: String, uses: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: uses, swiftSettings: strictTests)
+}
+
+let package = Package(
+    name: "pgpush",
+    products: [
+        .executable(name: "pgpush", targets: ["pgpush"]),
+        .executable(name: "apns-simulator", targets: ["apns-simulator"]),
+    ],
+    targets: [
+        // The C libraries, each behind one module map.
+        .systemLibrary(name: "CLinux"),
+        .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+
+        // Foundations: no word of pushing in them.
+        module("Telemetry", uses: ["CLinux"]),
+        module("Reactor", uses: ["CLinux", "Telemetry"]),
+        module("TLS", uses: ["COpenSSL"]),
+        module("Postgres", uses: ["CLibPQ", "Reactor", "Telemetry"]),
+        module("HTTP2", uses: ["CNGHTTP2", "TLS", "Reactor", "Telemetry"]),
+
+        // The domain.
+        module("PushModel"),
+        module("APNs", uses: ["PushModel", "HTTP2", "TLS", "Reactor", "Telemetry"]),
+        .target(
+            name: "Schema", path: "sql", exclude: ["README.md"], sources: ["Schema.swift"],
+            swiftSettings: strict),
+        module("PushStore", uses: ["PushModel", "Schema", "Postgres", "Reactor", "Telemetry"]),
+        module("Pipeline", uses: ["PushModel", "APNs", "PushStore", "HTTP2", "Postgres", "Reactor", "Telemetry"]),
+
+        // The double of Apple's service: an independent reading of Apple's rules, so it may not use APNs.
+        module("APNsSimulator", uses: ["HTTP2", "TLS", "Reactor", "Telemetry"]),
+
+        .executableTarget(
+            name: "pgpush",
+            dependencies: ["CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "Postgres", "TLS", "Reactor", "Telemetry"],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "apns-simulator", dependencies: ["CLinux", "APNsSimulator", "Reactor", "Telemetry"],
+            swiftSettings: strict),
+
+        .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
+        suite("TelemetryTests", uses: ["Telemetry"]),
+        suite("ReactorTests", uses: ["Reactor"]),
+        suite("TLSTests", uses: ["TLS", "TestSupport"]),
+        suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
+        suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
+        suite("PushModelTests", uses: ["PushModel"]),
+        suite("APNsTests", uses: ["APNs", "PushModel", "TLS", "TestSupport"]),
+        suite("SQLTests", uses: ["TestSupport"]),
+        suite("SimulatorTests", uses: ["APNsSimulator", "TLS", "TestSupport"]),
+        suite("EndToEndTests", uses: ["TestSupport"]),
+    ]
+)

@@ -1,0 +1,3 @@
+// libpq, the C library of PostgreSQL.
+#pragma once
+#include <libpq-fe.h>

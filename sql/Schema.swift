@@ -1,0 +1,2 @@
+/// The SQL of this folder, embedded in the binary.
+package enum Schema {}
