@@ -71,7 +71,7 @@ final class PushFeed {
             let request = unsafe HTTP2Request(
                 path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)),
                 tag: UInt64(unit.slot) << 32 | UInt64(index), deadline: deadline)
-            guard unsafe pool.submit(request, head: unit.segments[segment].head) else {
+            guard pool.submit(request, head: unit.segments[segment].head) else {
                 unit.segments[segment].again.append(index)
                 return false
             }

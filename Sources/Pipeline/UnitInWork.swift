@@ -174,8 +174,10 @@ struct UnitSegment {
     /// The pause that forbids a segment, if any of `pauses` does.
     func pause(of segment: Int, among pauses: Set<ScopePause>) -> ScopePause? {
         pauses.first { pause in
-            pause.app == work.content.app && (pause.environment ?? segments[segment].environment)
-                == segments[segment].environment && (pause.topic == nil || pause.topic == topic)
+            pause.app == work.content.app
+                && (pause.environment ?? segments[segment].environment)
+                    == segments[segment].environment
+                && (pause.topic == nil || pause.topic == topic)
         }
     }
 

@@ -1,7 +1,7 @@
 // settle, finalise, release: write back what became of leased units.
 
 package import Postgres
-package import PushModel
+import PushModel
 import Reactor
 
 extension QueueStore {
