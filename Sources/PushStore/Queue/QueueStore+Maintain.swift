@@ -36,8 +36,10 @@ extension QueueStore {
         return try result.int64IfPresent(0, 0).map { .milliseconds($0) }
     }
 
-    /// Signs of life, and the cleaning up that nobody else does: finishes what was left open, gives up what was
-    /// cancelled, lets expire what is too late. Returns the database's time in microseconds since 1970.
+    /// Gives a sign of life and does the cleaning up that nobody else does.
+    ///
+    /// Finishes what was left open, gives up what was cancelled, lets expire what is too late. Returns the database's
+    /// time in microseconds since 1970.
     package func maintain(
         _ report: WorkerReport, apps: [ServedApp], leases: LeaseRules
     ) async throws(PostgresError) -> Int64 {

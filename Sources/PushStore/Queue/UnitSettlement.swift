@@ -41,7 +41,9 @@ package struct Retirement: Sendable {
     package let device: Int64
     /// The reason as Apple sent it.
     package let reason: String
-    /// Milliseconds since 1970 when Apple saw it dead: a later registration keeps the device. Nil: `sentAt` decides.
+    /// Milliseconds since 1970 when Apple saw it dead; nil: `sentAt` decides.
+    ///
+    /// A later registration keeps the device.
     package let asOf: Int64?
     /// When the request was sent; what counts without a timestamp of Apple's.
     package let sentAt: MonotonicTime
