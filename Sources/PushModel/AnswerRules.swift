@@ -32,8 +32,7 @@ package enum AnswerRules {
     ///
     /// Requests of the connection itself are told apart by their stream ids, not by this.
     package static func pause(goAwayReason reason: String) -> PauseScope? {
-        guard let rule = table[reason] else { return nil }
-        guard case .hold(let scope) = (rule.repeated ?? rule.first).request else { return nil }
+        guard let rule = table[reason], case .hold(let scope) = rule.first.request else { return nil }
         return scope
     }
 
