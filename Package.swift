@@ -58,7 +58,9 @@ let package = Package(
 
         .executableTarget(
             name: "pgpush",
-            dependencies: ["CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "Postgres", "TLS", "Reactor", "Telemetry"],
+            dependencies: [
+                "CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "Postgres", "TLS", "Reactor", "Telemetry",
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "apns-simulator", dependencies: ["CLinux", "APNsSimulator", "Reactor", "Telemetry"],
@@ -66,7 +68,7 @@ let package = Package(
 
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
-        suite("ReactorTests", uses: ["Reactor"]),
+        suite("ReactorTests", uses: ["Reactor", "CLinux"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
         suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
