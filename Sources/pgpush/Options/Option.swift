@@ -26,7 +26,7 @@ struct Option: Sendable, Hashable {
     var dashed: String { "--\(name)" }
 }
 
-/// A mistake on the command line; nothing has been tried yet. Ends with exit code 2.
+/// A mistake on the command line, found before anything was tried; ends with exit code 2.
 struct UsageError: Error, Equatable {
     let message: String
     init(_ message: String) { self.message = message }

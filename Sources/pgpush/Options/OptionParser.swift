@@ -3,6 +3,7 @@
 // getopt keeps its position in global variables, hence the lock; its own messages are off, since ours name the verb.
 
 @unsafe @preconcurrency import CLinux
+import Reactor
 
 /// Parses argument vectors against a table of options.
 enum OptionParser {
@@ -14,7 +15,8 @@ enum OptionParser {
         case stopAtOperand
     }
 
-    private static let turn = ParserLock()
+    /// One parse at a time. (Only tests parse from several threads.)
+    private static let turn = Locked(())
     /// getopt answers with this plus the index of the option in the table; above any letter.
     private static let firstCode: Int32 = 256
 
@@ -24,9 +26,7 @@ enum OptionParser {
     static func parse(
         _ words: [String], _ options: [Option], order: Order = .mixed
     ) throws(UsageError) -> Arguments {
-        return try turn.whileHeld { () throws(UsageError) in
-            try run(words, options, order)
-        }
+        try turn.withLock { (_) throws(UsageError) in try run(words, options, order) }
     }
 
     private static func run(
@@ -85,24 +85,8 @@ extension Option {
     fileprivate var short: String { letter.map { String($0) + (value == nil ? "" : ":") } ?? "" }
 }
 
-/// One parse at a time: getopt's state is global. (Only tests parse from several threads.)
-private final class ParserLock: @unchecked Sendable {
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-
-    init() {
-        unsafe mutex.initialize(to: pthread_mutex_t())
-        unsafe pthread_mutex_init(mutex, nil)
-    }
-
-    func whileHeld<T>(_ body: () throws(UsageError) -> T) throws(UsageError) -> T {
-        unsafe pthread_mutex_lock(mutex)
-        defer { unsafe pthread_mutex_unlock(mutex) }
-        return try body()
-    }
-}
-
 /// An argument vector in C's form; getopt permutes its pointers.
-private final class CStrings {
+@safe private final class CStrings {
     let count: Int32
     let pointers: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>
     private let original: [UnsafeMutablePointer<CChar>?]
@@ -116,7 +100,7 @@ private final class CStrings {
     }
 
     deinit {
-        for unsafe word in unsafe original { unsafe free(word) }
+        for unsafeword in unsafe original { unsafe free(word) }
         unsafe pointers.deallocate()
     }
 
@@ -129,7 +113,7 @@ private final class CStrings {
 }
 
 /// The table of long options in C's form, ended by a row of zeros.
-private final class LongOptions {
+@safe private final class LongOptions {
     let pointer: UnsafeMutablePointer<option>
     private let names: [UnsafeMutablePointer<CChar>?]
 
@@ -146,7 +130,7 @@ private final class LongOptions {
     }
 
     deinit {
-        for unsafe name in unsafe names { unsafe free(name) }
+        for unsafename in unsafe names { unsafe free(name) }
         unsafe pointer.deallocate()
     }
 }

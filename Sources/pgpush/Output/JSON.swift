@@ -24,7 +24,8 @@ enum JSON: Sendable {
         case .number(let value): value.isFinite ? String(value) : "null"
         case .string(let value): Self.quoted(value)
         case .array(let values): "[" + values.map(\.line).joined(separator: ",") + "]"
-        case .object(let pairs): "{" + pairs.map { "\(Self.quoted($0.key)):\($0.value.line)" }.joined(separator: ",") + "}"
+        case .object(let pairs):
+            "{" + pairs.map { "\(Self.quoted($0.key)):\($0.value.line)" }.joined(separator: ",") + "}"
         case .raw(let text): text
         }
     }

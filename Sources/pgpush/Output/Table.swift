@@ -25,9 +25,7 @@ enum Table {
 
     /// The lines of the table, a heading first.
     ///
-    /// - Parameters:
-    ///   - rows: a text for each column; nil is shown as "-".
-    ///   - width: the columns of the terminal; nil = unlimited.
+    /// Each row has a text for each column, nil being shown as "-"; without a width nothing is cut.
     static func lines(_ columns: [TableColumn], _ rows: [[String?]], width: Int?, style: Style) -> [String] {
         let cells = rows.map { $0.map { $0.map(DisplayText.cleaned) ?? "-" } }
         var widths = columns.indices.map { index in
