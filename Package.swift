@@ -68,7 +68,7 @@ let package = Package(
 
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
-        suite("ReactorTests", uses: ["Reactor", "CLinux"]),
+        suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
         suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),

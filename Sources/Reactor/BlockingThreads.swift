@@ -2,6 +2,7 @@
 // enough; what comes on top waits in line, bounded, and whoever asked keeps a deadline of their own.
 
 import CLinux
+import Telemetry
 
 /// A bounded set of short-lived threads for calls that block.
 package final class BlockingThreads: Sendable {
@@ -10,7 +11,7 @@ package final class BlockingThreads: Sendable {
 
     private let limit: Int
     private let queueLimit: Int
-    private let state = Locked(State())
+    private let state = Lock(State())
 
     private struct State {
         var running = 0

@@ -12,6 +12,7 @@
 
 import CLinux
 import Synchronization
+import Telemetry
 
 /// What a descriptor is watched for.
 package struct IOInterest: OptionSet, Sendable {
@@ -65,7 +66,7 @@ package final class EventLoop: @unchecked Sendable {
 
     private let epoll: Int32
     private let wakeup: Int32
-    private let shared = Locked(Mailbox())
+    private let shared = Lock(Mailbox())
     private let thread = LoopThread()
     private let foreignCount = Atomic(0)
 

@@ -2,10 +2,11 @@
 
 import CLinux
 import Synchronization
+import Telemetry
 
 /// A joinable POSIX thread that runs one body.
 final class LoopThread: @unchecked Sendable {
-    private let state = Locked(State())
+    private let state = Lock(State())
 
     private struct State {
         var thread: pthread_t?

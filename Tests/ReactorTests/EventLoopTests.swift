@@ -1,4 +1,5 @@
 import CLinux
+import Telemetry
 import Testing
 
 @testable import Reactor
@@ -58,7 +59,7 @@ import Testing
 
     @Test("work from other threads arrives in order")
     func mailbox() throws {
-        let seen = Locked<[Int]>([])
+        let seen = Lock<[Int]>([])
         try withLoop { loop in
             for number in 0..<1000 { loop.execute { seen.withLock { $0.append(number) } } }
             try loop.runBlocking { _ in }
