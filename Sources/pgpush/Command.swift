@@ -58,7 +58,7 @@ import PushStore
         } catch let error as UsageError {
             return report(error, command)
         } catch {
-            let failure = Failure(any: error)
+            let failure = CommandFailure(any: error)
             failure.lines(command: command, style: console.noteStyle).forEach(console.note)
             return failure.code
         }

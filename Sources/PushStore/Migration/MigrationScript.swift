@@ -22,14 +22,26 @@ enum MigrationGuard {
     static let foreignObject = "PNM03"
 }
 
-/// One step: a numbered migration, or all re-creatable objects together.
+/// One step of a migration.
 struct MigrationScript {
-    /// The version of the row that records the step; 0 for the objects.
-    let version: Int
+    /// How often a step runs, and the version under which it is recorded.
+    enum Kind: Equatable {
+        /// A numbered migration: once.
+        case numbered(Int)
+        /// All re-creatable objects together: each time, recorded as version 0.
+        case objects
+        /// Roles belong to all databases of a server and stay outside the record.
+        case roles
+    }
+
+    let kind: Kind
     let name: String
     let text: String
-    /// Migrations run once, objects each time.
-    var isRepeated: Bool { version == 0 }
+
+    /// The number of a numbered migration.
+    var number: Int? {
+        if case .numbered(let number) = kind { number } else { nil }
+    }
 
     /// Detects that a recorded step came from another text.
     var checksum: String { Checksum.of(text) }
@@ -54,14 +66,7 @@ struct MigrationScript {
 
     private func guardBlock(_ schema: SchemaName, _ newest: Int) -> String {
         let table = "\(schema.quoted).pgpush_migrations"
-        let done =
-            isRepeated
-            ? ""
-            : """
-            IF EXISTS (SELECT FROM \(table) WHERE version = \(version)) THEN
-                        RAISE EXCEPTION 'migration \(version) is done already' USING ERRCODE = '\(MigrationGuard.alreadyDone)';
-                    END IF;
-            """
+        let isDone = number.map { "EXISTS (SELECT FROM \(table) WHERE version = \($0))" } ?? "false"
         return """
             DO $guard$
             DECLARE
@@ -74,7 +79,9 @@ struct MigrationScript {
                 END IF;
                 IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass(\(schema.literal(of: table)))
                            AND attname = 'objects' AND NOT attisdropped) THEN
-                    \(done)
+                    IF \(isDone) THEN
+                        RAISE EXCEPTION 'done already' USING ERRCODE = '\(MigrationGuard.alreadyDone)';
+                    END IF;
                     SELECT max(version) INTO found FROM \(table);
                     IF found > \(newest) THEN
                         RAISE EXCEPTION 'the schema has version %, this program knows up to \(newest)', found
@@ -110,11 +117,12 @@ struct MigrationScript {
     }
 
     private func record(_ schema: SchemaName) -> String {
+        if kind == .roles { return "" }
         let created = "ARRAY[\(objects.map { "'\($0.name)'" }.joined(separator: ", "))]::text[]"
         // The names of objects that a newer text no longer creates stay known, so that they are still ours.
         return """
             INSERT INTO \(schema.quoted).pgpush_migrations AS m (version, name, checksum, objects)
-            VALUES (\(version), '\(name)', '\(checksum)', \(created))
+            VALUES (\(number ?? 0), '\(name)', '\(checksum)', \(created))
             ON CONFLICT (version) DO UPDATE
             SET checksum = excluded.checksum, applied_at = excluded.applied_at, applied_by = excluded.applied_by,
                 objects = ARRAY(SELECT DISTINCT o FROM unnest(m.objects || excluded.objects) AS o ORDER BY o);

@@ -1,22 +1,7 @@
 // Tables for people. With a width (a terminal), the columns that may shrink are cut so that a row stays on one line;
 // without one (a pipe), nothing is cut. Programs should read --json instead.
 
-/// A column of a table.
-struct TableColumn: Sendable {
-    enum Kind: Sendable {
-        /// Left-aligned and never cut.
-        case plain
-        /// Right-aligned.
-        case number
-        /// A word that has a colour.
-        case status
-        /// Left-aligned; cut when the row is too long.
-        case flexible
-    }
-
-    let title: String
-    let kind: Kind
-}
+import PushStore
 
 /// Lays out rows in columns.
 enum Table {
@@ -26,7 +11,7 @@ enum Table {
     /// The lines of the table, a heading first.
     ///
     /// Each row has a text for each column, nil being shown as "-"; without a width nothing is cut.
-    static func lines(_ columns: [TableColumn], _ rows: [[String?]], width: Int?, style: Style) -> [String] {
+    static func lines(_ columns: [ReportColumn], _ rows: [[String?]], width: Int?, style: Style) -> [String] {
         let cells = rows.map { $0.map { $0.map(DisplayText.cleaned) ?? "-" } }
         var widths = columns.indices.map { index in
             cells.reduce(DisplayText.width(columns[index].title)) { max($0, DisplayText.width($1[index])) }
@@ -41,10 +26,10 @@ enum Table {
             }
     }
 
-    private static func shrink(_ widths: inout [Int], _ columns: [TableColumn], to width: Int) {
+    private static func shrink(_ widths: inout [Int], _ columns: [ReportColumn], to width: Int) {
         var excess = widths.reduce(0, +) + gap * (widths.count - 1) - width
         while excess > 0 {
-            let flexible = columns.indices.filter { columns[$0].kind == .flexible && widths[$0] > narrowest }
+            let flexible = columns.indices.filter { columns[$0].kind == .long && widths[$0] > narrowest }
             guard let widest = flexible.max(by: { widths[$0] < widths[$1] }) else { return }
             widths[widest] -= 1
             excess -= 1
@@ -52,7 +37,7 @@ enum Table {
     }
 
     private static func line(
-        _ cells: [String], _ columns: [TableColumn], _ widths: [Int], _ paint: (String, TableColumn) -> String
+        _ cells: [String], _ columns: [ReportColumn], _ widths: [Int], _ paint: (String, ReportColumn) -> String
     ) -> String {
         var result = ""
         for (index, column) in columns.enumerated() {

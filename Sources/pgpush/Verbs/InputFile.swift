@@ -29,7 +29,7 @@ enum InputFile {
         return text
     }
 
-    private static func failure(_ path: String, _ option: String) -> Failure {
-        Failure(.failed, "\(option): cannot read \(path): \(unsafe String(cString: strerror(errno)))")
+    private static func failure(_ path: String, _ option: String) -> CommandFailure {
+        CommandFailure(.failed, "\(option): cannot read \(path): \(unsafe String(cString: strerror(errno)))")
     }
 }

@@ -39,7 +39,7 @@ extension Verb {
     ) { call in
         let id = try call.arguments.identifier(0)
         let report = try call.withStore { store in try await store.notification(id) }
-        guard let row = report.rows.first else { throw Failure(.nothingMatched, "there is no notification \(id)") }
+        guard let row = report.rows.first else { throw CommandFailure(.nothingMatched, "there is no notification \(id)") }
         if call.wantsJSON {
             call.console.data(report.json)
         } else {
@@ -64,7 +64,7 @@ extension Verb {
         let (found, report) = try call.withStore { store in
             (try await store.progress(id), try await store.delivery(id, userID: user, limit: limit))
         }
-        guard let found else { throw Failure(.nothingMatched, "there is no notification \(id)") }
+        guard let found else { throw CommandFailure(.nothingMatched, "there is no notification \(id)") }
         if report.rows.isEmpty {
             let whom = user.map { " to a device of user \($0)" } ?? ""
             let reason = found.error.map { ": \($0)" } ?? ""

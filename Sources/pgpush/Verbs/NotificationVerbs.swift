@@ -42,9 +42,9 @@ extension Verb {
             call.show(report)
             return .done
         case "not_found":
-            throw Failure(.nothingMatched, "there is no notification \(id)")
+            throw CommandFailure(.nothingMatched, "there is no notification \(id)")
         default:
-            throw Failure(.failed, "notification \(id) is \(result); only a pending one can be moved")
+            throw CommandFailure(.failed, "notification \(id) is \(result); only a pending one can be moved")
         }
     }
 
@@ -59,7 +59,7 @@ extension Verb {
         let report = try call.withStore { store in
             try await store.progress(id) == nil ? nil : try await store.retry(id)
         }
-        guard let report else { throw Failure(.nothingMatched, "there is no notification \(id)") }
+        guard let report else { throw CommandFailure(.nothingMatched, "there is no notification \(id)") }
         call.show(report)
         return report.cell(0, "devices") == "0" ? .nothingMatched : .done
     }
