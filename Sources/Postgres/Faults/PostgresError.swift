@@ -116,7 +116,10 @@ extension PostgresError {
         table = field("t")
         column = field("c")
         constraint = field("n")
-        guard sqlState.isEmpty else { return }
+        guard sqlState.isEmpty else {
+            code = sqlState == "25006" ? .readOnly : SQLState.losesConnection(sqlState) ? .connectionLost : .server
+            return
+        }
         // Made by libpq itself: the connection has failed, or the protocol was broken.
         code = .connectionLost
         message = unsafe String(cString: PQresultErrorMessage(result)).singleLine

@@ -30,7 +30,8 @@ import Glibc
     /// Makes room for `length` bytes more and returns where they begin; nil past the limit.
     private func extend(by length: Int) -> UnsafeMutableRawPointer? {
         let (total, overflow) = count.addingReportingOverflow(length)
-        if overflow || total > capacity, !grow(to: total, overflow) { return nil }
+        // An empty text needs an address too: a null pointer would be NULL.
+        if unsafe overflow || total > capacity || base == nil, !grow(to: total, overflow) { return nil }
         let start = unsafe base.map { unsafe $0 + count }
         count = total
         return unsafe start

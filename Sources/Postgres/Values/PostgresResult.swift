@@ -22,6 +22,9 @@ import CLibPQ
 
     deinit { unsafe PQclear(pointer) }
 
+    /// What libpq says the result is (`PQresultStatus`).
+    var status: ExecStatusType { unsafe PQresultStatus(pointer) }
+
     /// Rows that the statement inserted, updated, deleted or returned; 0 for others.
     package var affected: Int {
         guard let text = unsafe PQcmdTuples(pointer) else { return 0 }
