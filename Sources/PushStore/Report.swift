@@ -59,7 +59,7 @@ package struct Report: Sendable {
 }
 
 /// A query whose rows become a report.
-struct ReportQuery {
+struct ReportQuery: Sendable {
     let columns: [ReportColumn]
     /// A SELECT that names its columns; `@schema@` stands for the schema.
     let body: String

@@ -4,8 +4,8 @@
 import Postgres
 
 /// Numbered text parameters, and calls with named arguments built from them.
-struct SQLParameters {
-    private enum Value {
+struct SQLParameters: Sendable {
+    private enum Value: Sendable {
         case text(String?)
         case texts([String])
         case numbers([Int64])
@@ -55,7 +55,7 @@ struct SQLParameters {
 }
 
 /// The arguments of one call of a function, by name; what is not given keeps the function's default.
-package struct NamedArguments {
+package struct NamedArguments: Sendable {
     private(set) var parameters = SQLParameters()
     private var list: [String] = []
 

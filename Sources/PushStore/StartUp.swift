@@ -2,7 +2,6 @@
 // one this program knows. A worker that has started never ends for any of these again.
 
 package import Postgres
-package import Reactor
 
 /// What is known of a database that passed the checks.
 package struct DatabaseFacts: Sendable, Equatable {
@@ -20,40 +19,25 @@ package enum StartUp {
     /// Call it on the loop of the session. A fault that may pass (no answer, a server that is starting, a standby) is waited
     /// out; a wrong password, an unknown database or a schema of another version ends it at once.
     package static func check(
-        _ session: PostgresSession, schema: SchemaName, loop: EventLoop, within limit: Duration = .seconds(60)
+        _ session: PostgresSession, schema: SchemaName, within limit: Duration = .seconds(60)
     ) async throws(CommandFailure) -> DatabaseFacts {
-        let deadline = MonotonicTime.now().advanced(by: limit)
-        while true {
-            let failure: CommandFailure
-            switch await look(session, schema) {
-            case .success(let (status, environment)):
-                try checkVersion(status)
-                return DatabaseFacts(
-                    serverVersion: status.serverVersion, schemaVersion: status.version, defaultEnvironment: environment)
-            case .failure(let error): failure = CommandFailure(error, schema: schema)
-            }
-            guard failure.code == .databaseUnreachable else { throw failure }
-            guard MonotonicTime.now() < deadline else {
-                throw CommandFailure(
-                    .databaseUnreachable, "no usable database within \(limit.components.seconds) s: \(failure.message)",
-                    hint: failure.hint ?? "check DATABASE_URL or the PG* variables, and that the server runs",
-                    sqlState: failure.sqlState)
-            }
-            // The session has its own back-off; this only keeps a fault that comes at once from spinning.
-            _ = await LoopSignal(loop: loop).wait(.milliseconds(250))
-        }
+        let (status, environment) = try await look(session, schema, limit)
+        try checkVersion(status)
+        return DatabaseFacts(
+            serverVersion: status.serverVersion, schemaVersion: status.version, defaultEnvironment: environment)
     }
 
     private static func look(
-        _ session: PostgresSession, _ schema: SchemaName
-    ) async -> Result<(MigrationStatus, String), PostgresError> {
+        _ session: PostgresSession, _ schema: SchemaName, _ limit: Duration
+    ) async throws(CommandFailure) -> (MigrationStatus, String) {
         do throws(PostgresError) {
+            try await SessionStart.connect(session, within: limit, patient: true)
             let status = try await MigrationStatus.read(session, schema)
-            guard status.version > 0 else { return .success((status, "production")) }
+            guard status.version > 0 else { return (status, "production") }
             let text = schema.sql("SELECT @schema@.pgpush_default_environment()")
-            return .success((status, try await session.query(PostgresStatement(text)).string(0, 0)))
+            return (status, try await session.query(PostgresStatement(text)).string(0, 0))
         } catch {
-            return .failure(error)
+            throw CommandFailure(error, schema: schema)
         }
     }
 

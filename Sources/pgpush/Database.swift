@@ -38,6 +38,7 @@ extension Invocation {
             return try loop.runBlocking { _ in
                 let session = PostgresSession(loop: loop, configuration: configuration, logger: .silent)
                 defer { session.close() }
+                try await SessionStart.connect(session, within: .seconds(15), patient: false)
                 return try await body(session, loop)
             }
         } catch let error as PostgresError {

@@ -74,11 +74,11 @@ struct Invocation: Sendable {
 
 extension Option {
     /// On every verb.
-    static let help = Option("help", "h", "show this help and exit")
+    static let help = Option("help", letter: "h", "show this help and exit")
     /// On every verb that prints data.
     static let json = Option("json", "print JSON: one object, or one line for each row")
     /// On every verb that uses the database.
     static let schema = Option("schema", value: "NAME", "where pgpush lives in the database (PGPUSH_SCHEMA; public)")
     /// On verbs that would ask.
-    static let yes = Option("yes", "y", "do not ask, not even on a terminal")
+    static let yes = Option("yes", letter: "y", "do not ask, not even on a terminal")
 }

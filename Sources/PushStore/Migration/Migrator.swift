@@ -61,7 +61,7 @@ package final class Migrator {
         let text = script.transaction(in: schema, newest: SchemaVersion.newest)
         for attempt in 1... {
             do throws(PostgresError) {
-                try await session.simple(text)
+                try await session.simple(text, timeout: .seconds(900))
                 return true
             } catch {
                 switch error.sqlState {

@@ -7,7 +7,7 @@ enum EnvironmentVariables {
     /// All variables that are UTF-8; of several with one name the first counts, as for getenv.
     static func current() -> [String: String] {
         var found: [String: String] = [:]
-        guard var entry = unsafe environ else { return found }
+        var entry = unsafe environ
         while let text = unsafe entry.pointee {
             let pair = unsafe String(cString: text)
             if let equals = pair.firstIndex(of: "="), equals > pair.startIndex {

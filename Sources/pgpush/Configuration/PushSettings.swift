@@ -47,10 +47,7 @@ struct Endpoint: Sendable, Equatable, CustomStringConvertible {
     /// Reads `https://host:port`, `https://host`, `host:port` or `host`; nil if it is something else.
     init?(url: String, defaultPort: UInt16 = 443) {
         var rest = url[...]
-        if let scheme = rest.range(of: "://") {
-            guard rest[..<scheme.lowerBound].lowercased() == "https" else { return nil }
-            rest = rest[scheme.upperBound...]
-        }
+        if url.lowercased().hasPrefix("https://") { rest = rest.dropFirst(8) }
         if rest.hasSuffix("/") { rest = rest.dropLast() }
         guard !rest.contains(where: { "/?#@ ".contains($0) }) else { return nil }
         var name = rest

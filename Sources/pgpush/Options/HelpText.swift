@@ -92,5 +92,5 @@ enum HelpText {
 
 extension Option {
     /// On pgpush itself.
-    static let version = Option("version", "V", "show the version and exit")
+    static let version = Option("version", letter: "V", "show the version and exit")
 }

@@ -14,7 +14,7 @@ struct Option: Sendable, Hashable {
     /// Whether each occurrence adds a value; otherwise the last one wins.
     let repeats: Bool
 
-    init(_ name: String, _ letter: Character? = nil, value: String? = nil, repeats: Bool = false, _ help: String) {
+    init(_ name: String, letter: Character? = nil, value: String? = nil, repeats: Bool = false, _ help: String) {
         self.name = name
         self.letter = letter
         self.value = value

@@ -3,7 +3,7 @@
 // getopt keeps its position in global variables, hence the lock; its own messages are off, since ours name the verb.
 
 @unsafe @preconcurrency import CLinux
-import Reactor
+import Telemetry
 
 /// Parses argument vectors against a table of options.
 enum OptionParser {
@@ -16,7 +16,7 @@ enum OptionParser {
     }
 
     /// One parse at a time. (Only tests parse from several threads.)
-    private static let turn = Locked(())
+    private static let turn = Lock(())
     /// getopt answers with this plus the index of the option in the table; above any letter.
     private static let firstCode: Int32 = 256
 
@@ -95,12 +95,12 @@ extension Option {
         count = Int32(words.count)
         unsafe pointers = .allocate(capacity: words.count + 1)
         unsafe original = unsafe words.map { unsafe strdup($0) }
-        for (index, word) in unsafe original.enumerated() { unsafe pointers[index] = unsafe word }
+        for index in words.indices { unsafe pointers[index] = unsafe original[index] }
         unsafe pointers[words.count] = nil
     }
 
     deinit {
-        for unsafeword in unsafe original { unsafe free(word) }
+        unsafe original.forEach { unsafe free($0) }
         unsafe pointers.deallocate()
     }
 
@@ -130,7 +130,7 @@ extension Option {
     }
 
     deinit {
-        for unsafename in unsafe names { unsafe free(name) }
+        unsafe names.forEach { unsafe free($0) }
         unsafe pointer.deallocate()
     }
 }

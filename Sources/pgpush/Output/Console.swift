@@ -1,6 +1,7 @@
 // Where a verb writes: data to standard output, everything else to standard error. Colours and live lines are used
 // only on a terminal that wants them.
 
+@unsafe @preconcurrency import CLinux
 import Glibc
 
 /// The two streams of the process and what is known about them.

@@ -20,7 +20,8 @@ extension Verb {
             (Option.app, "app"), (.environment, "environment"), (.platform, "platform"), (.appVersion, "app_version"),
             (.osVersion, "os_version"), (.locale, "locale"), (.timeZone, "time_zone"),
         ] { arguments.add(name, call.arguments.text(option)) }
-        let id = try call.withStore { [arguments] store in try await store.register(arguments) }
+        let device = arguments
+        let id = try call.withStore { store in try await store.register(device) }
         call.console.data(call.wantsJSON ? JSON.object([("id", .integer(id))]).line : String(id))
         return .done
     }
@@ -34,7 +35,8 @@ extension Verb {
         arguments.add("user_id", try call.required(.owner))
         arguments.add("device_token", try call.required(.token))
         arguments.add("app", call.arguments.text(.app))
-        let wasActive = try call.withStore { [arguments] store in try await store.unregister(arguments) }
+        let device = arguments
+        let wasActive = try call.withStore { store in try await store.unregister(device) }
         if call.wantsJSON { call.console.data(JSON.object([("deactivated", .bool(wasActive))]).line) }
         if !wasActive { call.console.note("no active device matches") }
         return wasActive ? .done : .nothingMatched
@@ -55,14 +57,15 @@ extension Verb {
         if call.arguments.has(.active) != call.arguments.has(.inactive) { filter.isActive = call.arguments.has(.active) }
         filter.above = try call.arguments.integer(.above, 1...Int.max).map(Int64.init)
         filter.limit = try call.arguments.integer(.limit, 1...10_000) ?? filter.limit
-        let report = try call.withStore { [filter] store in try await store.devices(filter) }
-        return call.showPage(report, limit: filter.limit, next: "--above")
+        let wanted = filter
+        let report = try call.withStore { store in try await store.devices(wanted) }
+        return call.showPage(report, limit: wanted.limit, next: "--above")
     }
 }
 
 extension Option {
-    static let owner = Option("user", "u", value: "ID", "the user the device belongs to")
-    static let token = Option("token", "t", value: "HEX", "the token the device got from Apple")
+    static let owner = Option("user", letter: "u", value: "ID", "the user the device belongs to")
+    static let token = Option("token", letter: "t", value: "HEX", "the token the device got from Apple")
     static let platform = Option("platform", value: "NAME", "platform (ios)")
     static let appVersion = Option("app-version", value: "TEXT", "version of the app")
     static let osVersion = Option("os-version", value: "TEXT", "version of the system")

@@ -35,8 +35,9 @@ extension Verb {
         arguments.add("expires_at", try call.arguments.time(.expires)?.moment)
         if target.isBroadcast, !(try call.mayBroadcast()) { return .failed }
 
-        let stored = try call.withStore { [arguments] store in
-            let id = try await store.enqueue(arguments)
+        let notification = arguments
+        let stored = try call.withStore { store in
+            let id = try await store.enqueue(notification)
             // A producer's role may not be allowed to read rows back; the id alone is a success too.
             return (id, try? await store.receipt(id))
         }
@@ -53,7 +54,8 @@ extension Invocation {
         audience.add("app", arguments.text(.app))
         audience.add("broadcast", "true", as: "boolean")
         audience.add("environment", arguments.text(.environment))
-        let count = try withStore { [audience] store in try await store.audienceCount(audience) }
+        let everyone = audience
+        let count = try withStore { store in try await store.audienceCount(everyone) }
         if console.confirms("This goes to \(Numbers.grouped(count)) devices. Store it?") { return true }
         console.note("nothing was stored")
         return false
@@ -161,7 +163,7 @@ private struct ColumnOption: Sendable {
 }
 
 extension Option {
-    static let user = Option("user", "u", value: "ID", repeats: true, "to the devices of this user")
+    static let user = Option("user", letter: "u", value: "ID", repeats: true, "to the devices of this user")
     static let deviceToken = Option("device-token", value: "HEX", repeats: true, "to this token, registered or not")
     static let broadcast = Option("broadcast", "to every active device of the app")
     static let channel = Option("channel", value: "ID", "to a broadcast channel")

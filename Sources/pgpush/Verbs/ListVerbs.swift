@@ -25,8 +25,9 @@ extension Verb {
         filter.until = try call.arguments.time(.dueUntil)?.moment
         filter.below = try call.arguments.integer(.below, 1...Int.max).map(Int64.init)
         filter.limit = try call.arguments.integer(.limit, 1...10_000) ?? filter.limit
-        let report = try call.withStore { [filter] store in try await store.notifications(filter) }
-        return call.showPage(report, limit: filter.limit, next: "--below")
+        let wanted = filter
+        let report = try call.withStore { store in try await store.notifications(wanted) }
+        return call.showPage(report, limit: wanted.limit, next: "--below")
     }
 
     static let show = Verb(
@@ -82,11 +83,11 @@ enum Statuses {
 }
 
 extension Option {
-    static let statusFilter = Option("status", "s", value: "STATUS", repeats: true, "only with this status")
-    static let userFilter = Option("user", "u", value: "ID", "only for this user")
+    static let statusFilter = Option("status", letter: "s", value: "STATUS", repeats: true, "only with this status")
+    static let userFilter = Option("user", letter: "u", value: "ID", "only for this user")
     static let dueFrom = Option("due-from", value: "TIME", "only due at this time or later")
     static let dueUntil = Option("due-until", value: "TIME", "only due before this time")
-    static let limit = Option("limit", "n", value: "N", "at most so many rows (50)")
+    static let limit = Option("limit", letter: "n", value: "N", "at most so many rows (50)")
     static let below = Option("below", value: "ID", "only ids below this one: the next page")
     static let above = Option("above", value: "ID", "only ids above this one: the next page")
 }

@@ -53,10 +53,9 @@ private final class WatchView {
         var seenAt = MonotonicTime.now()
         while true {
             do throws(PostgresError) {
-                guard let progress = try await store.progress(id) else {
-                    throw CommandFailure(.nothingMatched, "there is no notification \(id)")
-                }
+                let progress = try await store.progress(id)
                 seenAt = MonotonicTime.now()
+                guard let progress else { break }
                 show(progress, at: Double(seenAt.nanoseconds) / 1e9)
                 if progress.isFinal { return finish(progress) }
             } catch {
@@ -65,6 +64,7 @@ private final class WatchView {
             }
             _ = await LoopSignal(loop: loop).wait(interval)
         }
+        throw CommandFailure(.nothingMatched, "there is no notification \(id)")
     }
 
     private func show(_ progress: NotificationProgress, at seconds: Double) {
@@ -120,5 +120,5 @@ enum Interrupt {
 }
 
 extension Option {
-    static let interval = Option("interval", "i", value: "SECONDS", "how often to look (0.5 on a terminal, else 1)")
+    static let interval = Option("interval", letter: "i", value: "SECONDS", "how often to look (0.5 on a terminal, else 1)")
 }
