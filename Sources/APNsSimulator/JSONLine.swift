@@ -104,13 +104,13 @@ package struct JSONLine: Sendable {
 
     private mutating func raw(_ text: String) {
         var text = text
-        unsafe text.withUTF8 { unsafe bytes.append(contentsOf: $0) }
+        text.withUTF8 { unsafe bytes.append(contentsOf: $0) }
     }
 
     private mutating func string(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         var text = text
-        unsafe text.withUTF8 { utf8 in
+        text.withUTF8 { utf8 in
             if unsafe needsEscaping(utf8) {
                 for unsafe byte in unsafe utf8 { escape(byte) }
             } else {

@@ -7,7 +7,7 @@
 // Whoever sees an answer finds it here: lines are written to the file before the answer is given to the connection.
 // One write a turn of the loop; a failure to write is told once and ends the journal, not the simulator.
 
-package import Glibc
+import Glibc
 package import Reactor
 import TLS
 
@@ -56,7 +56,7 @@ package final class Journal {
             descriptor = -1
             return
         }
-        descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .system("the journal \(path) cannot be opened", errno) }
     }
 

@@ -53,6 +53,13 @@ package struct Judge: Sendable {
     /// Makes all provider tokens that are about expired; newer ones are good.
     package mutating func expireKnownTokens() { weather.tokens.expiredUpTo = registry.newestIssue }
 
+    /// Starts counting again; magic tokens that work once work again.
+    package mutating func forget() {
+        let connections = (tally.opened, tally.closed)
+        tally = Tally()
+        (tally.opened, tally.closed) = connections
+    }
+
     /// An `apns-id` for a request that brought none, upper-case as Apple's are.
     package mutating func makeID() -> String {
         let high = chance.next() & ~0xF000 | 0x4000
