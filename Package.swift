@@ -66,6 +66,10 @@ let package = Package(
             name: "apns-simulator", dependencies: ["CLinux", "APNsSimulator", "Reactor", "Telemetry"],
             swiftSettings: strict),
 
+        .executableTarget(
+            name: "http2-benchmark", dependencies: ["HTTP2", "TLS", "Reactor", "Telemetry"], path: "Tests/Benchmarks",
+            swiftSettings: strictTests),
+
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
         suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
