@@ -167,7 +167,7 @@ package final class ControlSocket: IOHandler {
     }
 
     package func ready(_ events: IOEvents) {
-        let peer = unsafe accept(descriptor, nil, nil)
+        let peer = accept(descriptor, nil, nil)
         guard peer >= 0 else { return }
         _ = fcntl(peer, F_SETFD, FD_CLOEXEC)
         _ = fcntl(peer, F_SETFL, O_NONBLOCK)

@@ -35,7 +35,7 @@ package enum ControlCommand: Equatable, Sendable {
     }
 
     /// The lines of `help` and of `--help`: a command and what it does.
-    package static let help: [(String, String)] = [
+    package static let manual: [(String, String)] = [
         ("set NAME VALUE", "change the weather; the names are those of the options below"),
         ("get [NAME]", "the present value, or all of them"),
         ("calm", "back to the weather of the start"),

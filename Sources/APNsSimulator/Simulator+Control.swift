@@ -33,7 +33,7 @@ extension Simulator {
 
     private func carryOut(_ command: ControlCommand, _ reply: @escaping (String) -> Void) {
         switch command {
-        case .help: reply("ok " + ControlCommand.help.map(\.0).joined(separator: "; "))
+        case .help: reply("ok " + ControlCommand.manual.map(\.0).joined(separator: "; "))
         case .set(let name, let value): reply(set(name, value))
         case .get(let name): reply(get(name))
         case .calm:

@@ -10,9 +10,9 @@
 // Requests are looked at and answered at the end of a loop's turn, so that the journal is written once for all of them
 // and before any answer leaves. Everything lives on one loop; the rules are in Judge and know nothing of it.
 
-package import HTTP2
+import HTTP2
 package import Reactor
-package import TLS
+import TLS
 
 /// One simulated push service, on one loop.
 package final class Simulator {
