@@ -157,9 +157,6 @@ package struct UnitSettlement: Sendable {
 
     /// Begins with nothing counted.
     package init(key: UnitKey) { self.key = key }
-
-    /// Devices whose fate is final here.
-    package var counted: Int32 { accepted + rejected + unknown }
 }
 
 /// What the database made of the settlement of one unit.
