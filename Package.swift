@@ -58,20 +58,27 @@ let package = Package(
 
         .executableTarget(
             name: "pgpush",
-            dependencies: ["CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "Postgres", "TLS", "Reactor", "Telemetry"],
+            dependencies: [
+                "CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "Postgres", "TLS", "Reactor", "Telemetry",
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "apns-simulator", dependencies: ["CLinux", "APNsSimulator", "Reactor", "Telemetry"],
             swiftSettings: strict),
 
+        .executableTarget(
+            name: "http2-benchmark", dependencies: ["HTTP2", "TLS", "Reactor", "Telemetry"], path: "Tests/Benchmarks",
+            swiftSettings: strictTests),
+
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
-        suite("ReactorTests", uses: ["Reactor"]),
+        suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
         suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "TLS", "TestSupport"]),
+        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "TLS", "TestSupport"]),
         suite("EndToEndTests", uses: ["TestSupport"]),

@@ -1,8 +1,5 @@
 // What `import Glibc` leaves out: the kernel's event interfaces and getopt_long.
 #pragma once
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,3 +28,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+// GNU extensions, declared by hand: with _GNU_SOURCE this module's idea of the C types would differ from Glibc's.
+int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags);
+int pthread_setname_np(pthread_t thread, const char *name);
+
+// Macros with casts, which Swift does not import.
+static inline void pgpush_ignore_sigpipe(void) { signal(SIGPIPE, SIG_IGN); }

@@ -1,0 +1,39 @@
+// The first connection of a process. A command line verb wants an answer at once, a worker is ready to wait for a minute; neither
+// wants to wait for what a person has to repair.
+
+package import Postgres
+import Reactor
+
+/// Waits for the first connection of a session.
+package enum SessionStart {
+    /// How often the session is asked how it goes.
+    private static let step = Duration.milliseconds(100)
+
+    /// Returns when there is a connection.
+    ///
+    /// - Parameters:
+    ///   - limit: the longest wait.
+    ///   - patient: whether faults that may pass (no answer, a server that is starting) are waited out.
+    /// - Throws: why there is none; a wrong password or an unknown database ends even a patient wait.
+    package static func connect(
+        _ session: PostgresSession, within limit: Duration, patient: Bool
+    ) async throws(PostgresError) {
+        let deadline = MonotonicTime.now().advanced(by: limit)
+        while true {
+            do throws(PostgresError) {
+                return try await session.connect(timeout: step)
+            } catch {
+                let fault = session.lastError
+                if let fault, !patient || !isPassing(fault) { throw fault }
+                if MonotonicTime.now() >= deadline { throw fault ?? error }
+            }
+        }
+    }
+
+    private static func isPassing(_ error: PostgresError) -> Bool {
+        switch error.code {
+        case .configuration, .authentication, .untrusted, .unknownDatabase, .closed: false
+        default: true
+        }
+    }
+}
