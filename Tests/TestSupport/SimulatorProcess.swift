@@ -7,6 +7,9 @@ package import Foundation
 /// What can go wrong with a simulator in a test.
 package struct SimulatorFailure: Error, CustomStringConvertible {
     package let description: String
+
+    /// Says what went wrong.
+    package init(description: String) { self.description = description }
 }
 
 /// An apns-simulator in a process of its own.
@@ -43,9 +46,9 @@ package final class SimulatorProcess: @unchecked Sendable {
 
     /// Runs `body` with a simulator and ends it afterwards.
     package static func run<T>(
-        _ arguments: [String] = [], _ body: (SimulatorProcess) async throws -> T
+        _ arguments: [String] = [], onePort: Bool = false, _ body: (SimulatorProcess) async throws -> T
     ) async throws -> T {
-        let simulator = try await start(arguments)
+        let simulator = try await start(arguments, onePort: onePort)
         do {
             let result = try await body(simulator)
             await simulator.stop()
@@ -57,7 +60,9 @@ package final class SimulatorProcess: @unchecked Sendable {
     }
 
     /// Starts a simulator on two free ports with credentials of its own; `arguments` are added to its command line.
-    package static func start(_ arguments: [String] = []) async throws -> SimulatorProcess {
+    ///
+    /// - Throws: `SimulatorFailure` with what it said on stderr, when it is not ready within 20 s.
+    package static func start(_ arguments: [String] = [], onePort: Bool = false) async throws -> SimulatorProcess {
         // A simulator that has gone must not take the tests with it.
         signal(SIGPIPE, SIG_IGN)
         let folder = NSTemporaryDirectory() + "/apns-simulator-" + UUID().uuidString
@@ -66,9 +71,9 @@ package final class SimulatorProcess: @unchecked Sendable {
         process.executableURL = executable("apns-simulator")
         process.arguments =
             [
-                "--port", "0", "--sandbox-port", "0", "--ca-dir", folder + "/credentials", "--print-env",
-                folder + "/env", "--journal", folder + "/journal", "--control-stdin",
-            ] + arguments
+                "--port", "0", "--ca-dir", folder + "/credentials", "--print-env", folder + "/env", "--journal",
+                folder + "/journal", "--control-stdin",
+            ] + (onePort ? [] : ["--sandbox-port", "0"]) + arguments
         let (input, output) = (closeOnExec(Pipe()), closeOnExec(Pipe()))
         process.standardInput = input
         process.standardOutput = output
@@ -221,7 +226,8 @@ private final class Inbox: @unchecked Sendable {
     func read(from handle: FileHandle) {
         let thread = Thread { [self] in
             var partial = Data()
-            while let chunk = try? handle.read(upToCount: 4096), !chunk.isEmpty {
+            // `availableData` returns what there is; empty at the end.
+            while case let chunk = handle.availableData, !chunk.isEmpty {
                 partial.append(chunk)
                 while let end = partial.firstIndex(of: 0x0A) {
                     deliver(String(decoding: partial[partial.startIndex..<end], as: UTF8.self))
