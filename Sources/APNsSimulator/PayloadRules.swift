@@ -8,6 +8,9 @@ package struct PayloadFinding: Equatable, Sendable {
     package var rejection: Rejection?
     /// What is odd about it, in words for people.
     package var warnings: [String] = []
+
+    /// Makes a finding; without a refusal, a good one.
+    package init(rejection: Rejection? = nil) { self.rejection = rejection }
 }
 
 /// The rules for the body of a device push.

@@ -64,7 +64,7 @@ package struct WeatherSetting: Sendable {
 
     private static let connections: [WeatherSetting] = [
         WeatherSetting(
-            name: "settings-ms", argument: "MS|never", summary: "the first SETTINGS frame comes so late",
+            name: "settings-ms", argument: "MS|never", summary: "the first SETTINGS frame comes so late, and nothing is read before",
             apply: { weather, text in
                 guard let delay = text == "never" ? never : readDuration(text, unit: .milliseconds(1)) else { return false }
                 weather.settingsDelay = delay
