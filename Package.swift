@@ -80,6 +80,8 @@ let package = Package(
         suite("APNsTests", uses: ["APNs", "PushModel", "TLS", "TestSupport"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "TLS", "TestSupport"]),
-        suite("EndToEndTests", uses: ["TestSupport"]),
+        suite(
+            "EndToEndTests",
+            uses: ["pgpush", "PushStore", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport"]),
     ]
 )

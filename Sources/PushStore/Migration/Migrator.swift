@@ -67,7 +67,8 @@ package final class Migrator {
                 switch error.sqlState {
                 case MigrationGuard.alreadyDone: return false
                 case MigrationGuard.foreignObject: throw foreign(error.message)
-                case MigrationGuard.tooNew: throw CommandFailure(.configuration, error.message, hint: SchemaVersion.newerHint)
+                case MigrationGuard.tooNew:
+                    throw CommandFailure(.configuration, error.message, hint: SchemaVersion.newerHint)
                 // A lock, a deadlock, a serialization failure: somebody else was in the way.
                 case "55P03", "40P01", "40001":
                     if attempt >= attempts { throw blocked(error, script) }
@@ -95,9 +96,12 @@ package final class Migrator {
     private func explained(_ error: PostgresError, _ script: MigrationScript) -> CommandFailure {
         let plain = CommandFailure(error, schema: schema)
         var hint = plain.hint
-        if error.sqlState == "42501" { hint = "migrate needs a user that may create in schema \(schema), or owns what is there" }
+        if error.sqlState == "42501" {
+            hint = "migrate needs a user that may create in schema \(schema), or owns what is there"
+        }
         return CommandFailure(
-            error.sqlState.isEmpty || error.sqlState == "42501" ? plain.code : .failed, "\(script.name): \(error.message)",
+            error.sqlState.isEmpty || error.sqlState == "42501" ? plain.code : .failed,
+            "\(script.name): \(error.message)",
             detail: plain.detail, hint: hint, sqlState: plain.sqlState)
     }
 }

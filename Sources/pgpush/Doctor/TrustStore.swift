@@ -16,7 +16,8 @@ struct TrustStore {
             if let path { return (.ok("trust", "only the authorities in \(path)"), context) }
             return (system, context)
         } catch {
-            let remedy = path == nil ? "install ca-certificates" : "point APNS_CA_PATH at a PEM file with CA certificates"
+            let remedy =
+                path == nil ? "install ca-certificates" : "point APNS_CA_PATH at a PEM file with CA certificates"
             return (.fail("trust", error.message, remedy: remedy, .configuration), nil)
         }
     }
