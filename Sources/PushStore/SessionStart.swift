@@ -9,12 +9,12 @@ package enum SessionStart {
     /// How often the session is asked how it goes.
     private static let step = Duration.milliseconds(100)
 
-    /// Returns when there is a connection.
+    /// Returns when there is a connection, within `limit`.
     ///
-    /// - Parameters:
-    ///   - limit: the longest wait.
-    ///   - patient: whether faults that may pass (no answer, a server that is starting) are waited out.
-    /// - Throws: why there is none; a wrong password or an unknown database ends even a patient wait.
+    /// A patient wait sits out faults that may pass (no answer, a server that is starting); a wrong password or an unknown
+    /// database ends it at once.
+    ///
+    /// - Throws: why there is no connection.
     package static func connect(
         _ session: PostgresSession, within limit: Duration, patient: Bool
     ) async throws(PostgresError) {

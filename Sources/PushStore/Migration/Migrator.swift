@@ -28,11 +28,9 @@ package final class Migrator {
         self.loop = loop
     }
 
-    /// Brings the schema up to date.
+    /// Brings the schema up to date and, if wanted, creates the roles of producers, operators, workers and monitors.
     ///
-    /// - Parameters:
-    ///   - defaultEnvironment: what `devices.environment` shall be when a producer leaves it out; nil leaves it as it is.
-    ///   - roles: whether to create the roles of producers, operators, workers and monitors.
+    /// `defaultEnvironment` is what `devices.environment` shall be when a producer leaves it out; nil leaves it as it is.
     package func migrate(
         defaultEnvironment: String?, roles: Bool
     ) async throws(CommandFailure) -> MigrationOutcome {
