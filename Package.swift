@@ -78,6 +78,7 @@ let package = Package(
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "TLS", "TestSupport"]),
+        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "TLS", "TestSupport"]),
         suite(
