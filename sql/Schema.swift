@@ -47,6 +47,5 @@ package enum Schema {
     ]
 
     /// The roles, made only when they are asked for.
-    package static let roles: [File] = [
-    ]
+    package static let roles: [File] = []
 }

@@ -16,6 +16,9 @@ extension MigrationScript {
         return MigrationScript(kind: .objects, name: "objects", text: text)
     }
 
+    /// All that the steps create: a database in which one of these names is taken is refused before the first step.
+    static let allObjects = (migrations + [objects(defaultEnvironment: nil)]).flatMap(\.objects)
+
     /// The roles and what they may do.
     static let roles = MigrationScript(
         kind: .roles, name: "roles", text: Schema.roles.map(\.text).joined(separator: "\n"))

@@ -56,7 +56,8 @@ package final class Migrator {
 
     /// Runs one step; false when somebody else had done it meanwhile.
     private func run(_ script: MigrationScript) async throws(CommandFailure) -> Bool {
-        let text = script.transaction(in: schema, newest: SchemaVersion.newest)
+        let text = script.transaction(
+            in: schema, newest: SchemaVersion.newest, reserved: MigrationScript.allObjects)
         for attempt in 1... {
             do throws(PostgresError) {
                 try await session.simple(text, timeout: .seconds(900))
