@@ -82,3 +82,5 @@ CREATE INDEX scheduled_notifications_due_broadcast ON scheduled_notifications (a
 -- What is in work: rescue, sweep, live broadcasts. As small as the work in hand.
 CREATE INDEX scheduled_notifications_open ON scheduled_notifications (app, id)
     WHERE status IN ('sending', 'cancelling');
+-- Broadcasts that are being cut into batches: looked for at every claim, while the index above also holds all singles in flight.
+CREATE INDEX scheduled_notifications_walking ON scheduled_notifications (app, id) WHERE walking;

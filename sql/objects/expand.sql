@@ -83,6 +83,10 @@ BEGIN
         WHERE b.notification_id = p_notification AND b.batch_no = p_batch;
     END IF;
 
+    IF ids = '{0}' THEN  -- a channel, to be tried again
+        RETURN QUERY SELECT 0::bigint, coalesce(n.environment, pgpush_default_environment()), '';
+        RETURN;
+    END IF;
     IF ids[1] < 0 THEN
         tokens := n.device_tokens;
         RETURN QUERY

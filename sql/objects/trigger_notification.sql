@@ -33,7 +33,8 @@ CREATE OR REPLACE FUNCTION pgpush_notification_content() RETURNS trigger
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
-    IF OLD.status = 'pending' THEN
+    -- A row that is being opened again is planned anew; whether it may be, the guard of the status decides.
+    IF OLD.status = 'pending' OR NEW.status = 'pending' THEN
         IF NEW.payload IS DISTINCT FROM OLD.payload THEN
             PERFORM pgpush_refuse('PN034', 'payload', 'payload is filled by the database',
                 'Set title, body, data, aps and the like, or raw_payload for bytes of your own.');
