@@ -57,7 +57,7 @@ final class PushFeed {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
         guard unit.stopReason == nil else { return true }
-        if !pauses.isEmpty, let scope = unit.pause(of: item.segment, among: pauses) {
+        if !pauses.isEmpty, !unit.isProbe, let scope = unit.pause(of: item.segment, among: pauses) {
             unit.park(item.segment, scope)
             return true
         }
