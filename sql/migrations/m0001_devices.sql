@@ -21,7 +21,7 @@ CREATE TABLE pgpush_migrations (
     version     integer PRIMARY KEY,
     name        text NOT NULL,
     checksum    text,
-    objects     text[] NOT NULL DEFAULT '{}',  -- the names it created: what migrate may replace
+    objects     text[] NOT NULL DEFAULT '{}',
     applied_at  timestamptz NOT NULL DEFAULT now(),
     applied_by  text NOT NULL DEFAULT session_user
 );

@@ -29,14 +29,13 @@ $$;
 COMMENT ON FUNCTION renew(uuid, bigint[], integer[], integer[], interval) IS
     'Worker: extends the leases of units. held = false: the lease is lost, send nothing more of it. status is the notification''s.';
 
-CREATE OR REPLACE FUNCTION look(u_notification bigint[]) RETURNS TABLE (unit integer, status text)
+CREATE OR REPLACE FUNCTION look(u_notification bigint[]) RETURNS TABLE (notification_id bigint, status text)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
-    SELECT x.o::int, n.status FROM unnest(u_notification) WITH ORDINALITY x(id, o)
-    LEFT JOIN scheduled_notifications n ON n.id = x.id ORDER BY x.o
+    SELECT n.id, n.status FROM scheduled_notifications n WHERE n.id = ANY (u_notification)
 $$;
 COMMENT ON FUNCTION look(bigint[]) IS
-    'Worker: the statuses of notifications in work, to notice a cancel. Null: the notification was deleted.';
+    'Worker: the statuses of notifications in work, to notice a cancel. One that was deleted has no row.';
 
 CREATE OR REPLACE FUNCTION release(p_owner uuid, u_notification bigint[], u_batch integer[], u_epoch integer[])
     RETURNS TABLE (unit integer, released boolean) LANGUAGE plpgsql SECURITY DEFINER

@@ -1,7 +1,7 @@
 -- Who is at work. For looking at, never for correctness: leases alone decide who may send.
 
 CREATE OR REPLACE FUNCTION heartbeat(
-    p_owner uuid, p_host text, p_pid integer, p_version text, p_apps text[], p_lanes integer DEFAULT 1,
+    p_owner uuid, p_host text, p_pid integer, p_version text, p_lanes integer, p_apps text[],
     p_in_flight integer DEFAULT 0, p_accepted bigint DEFAULT 0, p_rejected bigint DEFAULT 0) RETURNS timestamptz
     LANGUAGE sql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
@@ -12,7 +12,7 @@ AS $$
             accepted_count = EXCLUDED.accepted_count, rejected_count = EXCLUDED.rejected_count;
     SELECT clock_timestamp()
 $$;
-COMMENT ON FUNCTION heartbeat(uuid, text, integer, text, text[], integer, integer, bigint, bigint) IS
+COMMENT ON FUNCTION heartbeat(uuid, text, integer, text, integer, text[], integer, bigint, bigint) IS
     'Worker: writes its row in pgpush_workers; returns the time of the database.';
 
 CREATE OR REPLACE FUNCTION goodbye(p_owner uuid) RETURNS void
