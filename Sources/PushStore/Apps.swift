@@ -8,8 +8,10 @@ extension OperatorStore {
         try await report(
             ReportQuery(
                 columns: [
-                    ReportColumn("app"), ReportColumn("environment"), ReportColumn("topic"), ReportColumn("paused_at", .time),
-                    ReportColumn("reason", .long), ReportColumn("due", .number), ReportColumn("active_devices", .number),
+                    ReportColumn("app"), ReportColumn("environment"), ReportColumn("topic"),
+                    ReportColumn("paused_at", .time),
+                    ReportColumn("reason", .long), ReportColumn("due", .number),
+                    ReportColumn("active_devices", .number),
                 ],
                 body: """
                     SELECT 1
@@ -21,7 +23,8 @@ extension OperatorStore {
         app: String, environment: String?, reason: String?
     ) async throws(PostgresError) -> Bool {
         var parameters = SQLParameters()
-        let sql = "SELECT @schema@.pause_app(\(parameters.add(app)), \(parameters.add(environment)), \(parameters.add(reason)))"
+        let sql =
+            "SELECT @schema@.pause_app(\(parameters.add(app)), \(parameters.add(environment)), \(parameters.add(reason)))"
         return try await session.query(parameters.statement(schema.sql(sql))).bool(0, 0)
     }
 

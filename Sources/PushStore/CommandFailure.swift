@@ -49,7 +49,8 @@ package struct CommandFailure: Error, Sendable, Equatable {
             switch error.sqlState {
             // The schema or the rights are not what this program needs.
             case "42P01", "42883", "3F000", "42703", "42501": return .configuration
-            default: return error.sqlState.hasPrefix("57P") || error.sqlState == "25006" ? .databaseUnreachable : .failed
+            default:
+                return error.sqlState.hasPrefix("57P") || error.sqlState == "25006" ? .databaseUnreachable : .failed
             }
         }
     }

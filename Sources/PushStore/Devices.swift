@@ -42,7 +42,8 @@ extension OperatorStore {
                 columns: [
                     ReportColumn("id", .number), ReportColumn("app"), ReportColumn("user_id", .long),
                     ReportColumn("device_token", .long), ReportColumn("environment"), ReportColumn("platform"),
-                    ReportColumn("is_active"), ReportColumn("registered_at", .time), ReportColumn("deactivation_reason"),
+                    ReportColumn("is_active"), ReportColumn("registered_at", .time),
+                    ReportColumn("deactivation_reason"),
                 ],
                 body: """
                     SELECT d.id, d.app, d.user_id, d.device_token, d.environment, d.platform, d.app_version,

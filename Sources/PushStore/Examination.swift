@@ -25,7 +25,8 @@ package struct Examination: Sendable {
     package let pauses: Int64
 
     /// Looks at everything.
-    package static func run(_ session: PostgresSession, _ schema: SchemaName) async throws(PostgresError) -> Examination {
+    package static func run(_ session: PostgresSession, _ schema: SchemaName) async throws(PostgresError) -> Examination
+    {
         let status = try await MigrationStatus.read(session, schema)
         let facts = try await session.query(
             PostgresStatement(

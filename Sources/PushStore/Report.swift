@@ -53,7 +53,9 @@ package struct Report: Sendable {
 
     /// The cell of a row by the column's name; nil when it is null or there is no such row or column.
     package func cell(_ row: Int, _ name: String) -> String? {
-        guard rows.indices.contains(row), let column = columns.firstIndex(where: { $0.name == name }) else { return nil }
+        guard rows.indices.contains(row), let column = columns.firstIndex(where: { $0.name == name }) else {
+            return nil
+        }
         return rows[row][column]
     }
 }

@@ -9,16 +9,17 @@ package enum SessionStart {
     /// How often the session is asked how it goes.
     private static let step = Duration.milliseconds(100)
 
-    /// Returns when there is a connection.
+    /// Returns when there is a connection, within `limit`.
     ///
-    /// - Parameters:
-    ///   - limit: the longest wait.
-    ///   - patient: whether faults that may pass (no answer, a server that is starting) are waited out.
-    /// - Throws: why there is none; a wrong password or an unknown database ends even a patient wait.
+    /// A patient wait sits out faults that may pass (no answer, a server that is starting) and tells `waiting` of each new one;
+    /// a wrong password or an unknown database ends it at once.
+    ///
+    /// - Throws: why there is no connection.
     package static func connect(
-        _ session: PostgresSession, within limit: Duration, patient: Bool
+        _ session: PostgresSession, within limit: Duration, patient: Bool, waiting: (PostgresError) -> Void = { _ in }
     ) async throws(PostgresError) {
         let deadline = MonotonicTime.now().advanced(by: limit)
+        var told: PostgresError?
         while true {
             do throws(PostgresError) {
                 return try await session.connect(timeout: step)
@@ -26,6 +27,10 @@ package enum SessionStart {
                 let fault = session.lastError
                 if let fault, !patient || !isPassing(fault) { throw fault }
                 if MonotonicTime.now() >= deadline { throw fault ?? error }
+                if let fault, fault.message != told?.message {
+                    told = fault
+                    waiting(fault)
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 // one this program knows. A worker that has started never ends for any of these again.
 
 package import Postgres
+package import Telemetry
 
 /// What is known of a database that passed the checks.
 package struct DatabaseFacts: Sendable, Equatable {
@@ -17,21 +18,23 @@ package enum StartUp {
     /// Passes, or says why not: exit code 4 for what must be repaired, 5 when nothing could be reached within `limit`.
     ///
     /// Call it on the loop of the session. A fault that may pass (no answer, a server that is starting, a standby) is waited
-    /// out; a wrong password, an unknown database or a schema of another version ends it at once.
+    /// out and logged; a wrong password, an unknown database or a schema of another version ends it at once.
     package static func check(
-        _ session: PostgresSession, schema: SchemaName, within limit: Duration = .seconds(60)
+        _ session: PostgresSession, schema: SchemaName, logger: Logger, within limit: Duration = .seconds(60)
     ) async throws(CommandFailure) -> DatabaseFacts {
-        let (status, environment) = try await look(session, schema, limit)
+        let (status, environment) = try await look(session, schema, limit, logger)
         try checkVersion(status)
         return DatabaseFacts(
             serverVersion: status.serverVersion, schemaVersion: status.version, defaultEnvironment: environment)
     }
 
     private static func look(
-        _ session: PostgresSession, _ schema: SchemaName, _ limit: Duration
+        _ session: PostgresSession, _ schema: SchemaName, _ limit: Duration, _ logger: Logger
     ) async throws(CommandFailure) -> (MigrationStatus, String) {
         do throws(PostgresError) {
-            try await SessionStart.connect(session, within: limit, patient: true)
+            try await SessionStart.connect(session, within: limit, patient: true) { fault in
+                logger.warning("waiting for the database", [.error: fault.description])
+            }
             let status = try await MigrationStatus.read(session, schema)
             guard status.version > 0 else { return (status, "production") }
             let text = schema.sql("SELECT @schema@.pgpush_default_environment()")

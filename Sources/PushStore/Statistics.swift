@@ -27,7 +27,8 @@ extension OperatorStore {
             ReportQuery(
                 columns: [
                     ReportColumn("app"), ReportColumn("status", .status), ReportColumn("notifications", .number),
-                    ReportColumn("accepted", .number), ReportColumn("rejected", .number), ReportColumn("unknown", .number),
+                    ReportColumn("accepted", .number), ReportColumn("rejected", .number),
+                    ReportColumn("unknown", .number),
                 ],
                 body: """
                     SELECT app, status, count(*) AS notifications, sum(accepted_count) AS accepted,

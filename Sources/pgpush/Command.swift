@@ -3,7 +3,7 @@
 import CLinux
 import PushStore
 
-/// The entry point. Its own thread does no work besides command line verbs; loops have theirs.
+/// The entry point.
 @main struct Command {
     static func main() {
         let environment = EnvironmentVariables.current()

@@ -103,7 +103,8 @@ struct PushSettings: Sendable {
                 variable: "APNS_KEY_PATH", problem: "and APNS_KEY are both set", remedy: "keep one of the two")
         }
         keyID = try settings.required("APNS_KEY_ID", "set it to the key's 10 characters, as in AuthKey_XXXXXXXXXX.p8")
-        teamID = try settings.required("APNS_TEAM_ID", "set it to the team's 10 characters (developer.apple.com, Membership)")
+        teamID = try settings.required(
+            "APNS_TEAM_ID", "set it to the team's 10 characters (developer.apple.com, Membership)")
         bundleID = try settings.required("APNS_BUNDLE_ID", "set it to the app's bundle id, such as com.example.app")
         addresses = try PushAddresses(settings)
     }
@@ -112,8 +113,14 @@ struct PushSettings: Sendable {
     private static func refuseUnsupported(_ settings: Settings) throws(ConfigurationError) {
         let unsupported = [
             ("APNS_CERT_PATH", "names a certificate, which this version does not use", Self.keyRemedy),
-            ("APNS_PROXY_URL", "names a proxy, which this version does not use", "unset it and allow port 443 outwards"),
-            ("PGPUSH_CONFIG", "names a file, which this version does not read", "configure the app by APNS_* variables"),
+            (
+                "APNS_PROXY_URL", "names a proxy, which this version does not use",
+                "unset it and allow port 443 outwards"
+            ),
+            (
+                "PGPUSH_CONFIG", "names a file, which this version does not read",
+                "configure the app by APNS_* variables"
+            ),
         ]
         for (variable, problem, remedy) in unsupported where settings[variable] != nil {
             throw ConfigurationError(variable: variable, problem: problem, remedy: remedy)
@@ -141,7 +148,8 @@ struct PushAddresses: Sendable, Equatable {
         guard let url = settings[variable] else { return Endpoint(host: usual, port: 443) }
         guard let endpoint = Endpoint(url: url) else {
             throw ConfigurationError(
-                variable: variable, problem: "is not a usable address", remedy: "write https://host:port, without a path")
+                variable: variable, problem: "is not a usable address",
+                remedy: "write https://host:port, without a path")
         }
         return endpoint
     }

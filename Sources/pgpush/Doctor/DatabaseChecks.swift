@@ -20,7 +20,8 @@ struct DatabaseChecks {
         }
         if found.status.encoding != "UTF8" {
             return .fail(
-                "database", "\(who), encoding \(found.status.encoding)", remedy: "pgpush needs a database in UTF8", .configuration)
+                "database", "\(who), encoding \(found.status.encoding)", remedy: "pgpush needs a database in UTF8",
+                .configuration)
         }
         if found.status.isReadOnly {
             return .fail("database", "\(who), which is a standby", remedy: "name the primary", .configuration)
@@ -39,7 +40,8 @@ struct DatabaseChecks {
         let where_ = "schema \(status.schema)"
         if status.version == 0 {
             return .fail(
-                "schema", "\(where_) holds no pgpush", remedy: "run 'pgpush migrate', or name the schema by --schema", .configuration)
+                "schema", "\(where_) holds no pgpush", remedy: "run 'pgpush migrate', or name the schema by --schema",
+                .configuration)
         }
         if status.version < supported.lowerBound {
             return .fail(

@@ -87,11 +87,13 @@ struct Doctor {
     private static func check(_ name: String, _ result: Result<ProbeReport, ProbeFailure>) -> Check {
         switch result {
         case .success(let report) where report.alpn == "h2":
-            return .ok(name, "\(report.address) answers in \(report.milliseconds) ms with \(report.tlsVersion) and HTTP/2")
+            return .ok(
+                name, "\(report.address) answers in \(report.milliseconds) ms with \(report.tlsVersion) and HTTP/2")
         case .success(let report):
             return .fail(
                 name, "\(report.address) does not speak HTTP/2 (\(report.alpn ?? "no ALPN"))",
-                remedy: "something between here and Apple answers in its place: connect directly", .pushServiceUnreachable)
+                remedy: "something between here and Apple answers in its place: connect directly",
+                .pushServiceUnreachable)
         case .failure(let failure):
             return .fail(name, failure.message, remedy: failure.remedy, .pushServiceUnreachable)
         }

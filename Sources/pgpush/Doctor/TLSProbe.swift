@@ -59,13 +59,15 @@ final class TLSProbe: IOHandler {
     }
 
     private func lookUp() {
-        Resolver.resolve(host: endpoint.host, port: endpoint.port, timeout: Self.limitPerAddress, loop: loop) { result in
+        Resolver.resolve(host: endpoint.host, port: endpoint.port, timeout: Self.limitPerAddress, loop: loop) {
+            result in
             switch result {
             case .success(let found):
                 self.addresses = found
                 self.connectToNext()
             case .failure(let error):
-                self.finish(.failure(ProbeFailure(message: error.description, remedy: "check the name server of this machine")))
+                self.finish(
+                    .failure(ProbeFailure(message: error.description, remedy: "check the name server of this machine")))
             }
         }
     }

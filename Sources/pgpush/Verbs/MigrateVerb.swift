@@ -16,7 +16,9 @@ extension Verb {
         ],
         examples: [
             Example("pgpush migrate", "creates or updates everything in schema public"),
-            Example("pgpush migrate --schema push --roles", "in a schema of its own, with roles for producers, operators and workers"),
+            Example(
+                "pgpush migrate --schema push --roles",
+                "in a schema of its own, with roles for producers, operators and workers"),
             Example("pgpush migrate --status", "what is done and what is missing"),
         ]
     ) { call in
@@ -73,7 +75,8 @@ extension Invocation {
             console.data(object.line)
         } else {
             let columns = [
-                ReportColumn("version", .number), ReportColumn("name"), ReportColumn("applied_at"), ReportColumn("applied_by"),
+                ReportColumn("version", .number), ReportColumn("name"), ReportColumn("applied_at"),
+                ReportColumn("applied_by"),
             ]
             let done = status.steps.map { [String($0.version), $0.name, $0.appliedAt, $0.appliedBy] as [String?] }
             let missing = status.missing.map { [nil, $0, "missing", nil] as [String?] }
@@ -82,7 +85,8 @@ extension Invocation {
             console.note(
                 isCurrent
                     ? "schema \(status.schema) is up to date"
-                    : "schema \(status.schema) has version \(status.version), this program makes \(SchemaVersion.newest)")
+                    : "schema \(status.schema) has version \(status.version), this program makes \(SchemaVersion.newest)"
+            )
         }
         return isCurrent ? .done : .failed
     }

@@ -9,15 +9,26 @@ struct TrustStore {
     let path: String?
     let environment: [String: String]
 
+    /// Loads the authorities.
+    func load() throws(ConfigurationError) -> TLSClientContext {
+        do throws(TLSError) {
+            return try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system)
+        } catch {
+            throw ConfigurationError(
+                variable: path == nil ? "the trust store" : "APNS_CA_PATH", problem: "cannot be used: \(error.message)",
+                remedy: path == nil
+                    ? "install ca-certificates" : "point APNS_CA_PATH at a PEM file with CA certificates")
+        }
+    }
+
     /// The check, and the context that it made.
     func check() -> (Check, TLSClientContext?) {
-        do throws(TLSError) {
-            let context = try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system)
+        do throws(ConfigurationError) {
+            let context = try load()
             if let path { return (.ok("trust", "only the authorities in \(path)"), context) }
             return (system, context)
         } catch {
-            let remedy = path == nil ? "install ca-certificates" : "point APNS_CA_PATH at a PEM file with CA certificates"
-            return (.fail("trust", error.message, remedy: remedy, .configuration), nil)
+            return (.fail("trust", error), nil)
         }
     }
 
