@@ -6,6 +6,7 @@
 // full has seen everything, and the next one begins at the head again: rows that were inserted late, or given back,
 // are found then.
 
+import PushModel
 import PushStore
 
 /// For each app, the due time before which nothing pending was left; pure.

@@ -25,7 +25,7 @@ actor Lane {
     let plan: ClaimPlan
     let logger: Logger
     let counters: LaneCounters
-    let routes: [String: AppRoute.Lane]
+    let routes: [String: OpenRoute]
     let claims: QueueStore
     let settles: QueueStore
     let stage: SendStage

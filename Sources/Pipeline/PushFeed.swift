@@ -57,7 +57,7 @@ final class PushFeed {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
         guard unit.stopReason == nil else { return true }
-        if !pauses.isEmpty, let scope = unit.pause(of: item.segment, among: pauses) {
+        if !pauses.isEmpty, !unit.isProbe, let scope = unit.pause(of: item.segment, among: pauses) {
             unit.park(item.segment, scope)
             return true
         }
@@ -71,7 +71,7 @@ final class PushFeed {
             let request = unsafe HTTP2Request(
                 path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)),
                 tag: UInt64(unit.slot) << 32 | UInt64(index), deadline: deadline)
-            guard unsafe pool.submit(request, head: unit.segments[segment].head) else {
+            guard pool.submit(request, head: unit.segments[segment].head) else {
                 unit.segments[segment].again.append(index)
                 return false
             }

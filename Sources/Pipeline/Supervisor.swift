@@ -43,7 +43,7 @@ actor Supervisor {
     func run() async -> Worker.End {
         let watch = watchSignals()
         let listener = listen()
-        logger.notice("worker started", [.owner: store.ownerText, .lanes: lanes.count])
+        logger.notice("worker started", [.owner: store.owner.description, .lanes: lanes.count])
         await withDiscardingTaskGroup { group in
             group.addTask(executorPreference: loop.taskExecutor) { await self.maintainLoop() }
             if !settings.once {
@@ -98,10 +98,9 @@ actor Supervisor {
         guard let database = settings.listenDatabase, !settings.once else { return nil }
         return PostgresListener(
             loop: loop, configuration: database, channels: ["pgpush", "pgpush_cancel"], logger: logger
-        ) { [self] notification in
-            assumeIsolated { supervisor in
-                supervisor.heard(channel: notification.channel, payload: notification.payload)
-            }
+        ) { [self] event in
+            guard case .notified(let channel, let payload) = event else { return }
+            assumeIsolated { $0.heard(channel: channel, payload: payload) }
         }
     }
 

@@ -45,6 +45,8 @@ struct UnitSegment {
     let work: WorkUnit
     /// The topic that its pushes name.
     let topic: String
+    /// Sent although its scope is paused, to find out whether it can be sent to again.
+    let isProbe: Bool
     /// When it was claimed: earlier than any of its pushes was sent.
     let claimed: MonotonicTime
     /// Until when requests may be started.
@@ -66,11 +68,12 @@ struct UnitSegment {
 
     /// Lays out the devices; `head` makes the request head of an environment.
     init(
-        work: WorkUnit, devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, topic: String,
-        pathPrefix: String, head: (PushEnvironment) -> HTTP2RequestHead
+        work: WorkUnit, devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool,
+        topic: String, pathPrefix: String, head: (PushEnvironment) -> HTTP2RequestHead
     ) {
         self.work = work
         self.topic = topic
+        self.isProbe = isProbe
         self.claimed = claimed
         self.lease = lease
         ids = devices.flatMap(\.ids)
@@ -173,10 +176,13 @@ struct UnitSegment {
 
     /// The pause that forbids a segment, if any of `pauses` does.
     func pause(of segment: Int, among pauses: Set<ScopePause>) -> ScopePause? {
-        pauses.first { pause in
-            pause.app == work.content.app && (pause.environment ?? segments[segment].environment)
-                == segments[segment].environment && (pause.topic == nil || pause.topic == topic)
-        }
+        pauses.first { isHeld(segment, by: $0) }
+    }
+
+    /// Whether a pause covers a segment.
+    func isHeld(_ segment: Int, by pause: ScopePause) -> Bool {
+        pause.app == work.content.app && [nil, segments[segment].environment].contains(pause.environment)
+            && [nil, topic].contains(pause.topic)
     }
 
     /// Moves what waits of a segment into a batch that waits for its scope to resume.

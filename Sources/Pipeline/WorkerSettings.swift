@@ -1,7 +1,6 @@
 // What a worker process is told: the result of reading options, environment and files, checked before.
 
 package import Postgres
-package import PushModel
 
 /// Settings of a worker process.
 package struct WorkerSettings: Sendable {

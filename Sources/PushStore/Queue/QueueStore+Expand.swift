@@ -1,7 +1,7 @@
 // expand: read the devices of leased units.
 
 package import Postgres
-package import PushModel
+import PushModel
 
 extension QueueStore {
     /// Reads the devices of each unit, in the units' order; a unit without devices has no parts.

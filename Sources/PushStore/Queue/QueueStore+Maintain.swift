@@ -36,8 +36,10 @@ extension QueueStore {
         return try result.int64IfPresent(0, 0).map { .milliseconds($0) }
     }
 
-    /// Signs of life, and the cleaning up that nobody else does: finishes what was left open, gives up what was
-    /// cancelled, lets expire what is too late. Returns the database's time in microseconds since 1970.
+    /// Gives a sign of life and does the cleaning up that nobody else does.
+    ///
+    /// Finishes what was left open, gives up what was cancelled, lets expire what is too late. Returns the database's
+    /// time in microseconds since 1970.
     package func maintain(
         _ report: WorkerReport, apps: [ServedApp], leases: LeaseRules
     ) async throws(PostgresError) -> Int64 {
@@ -46,16 +48,14 @@ extension QueueStore {
         life.add(report.host)
         life.add(report.processID)
         life.add(report.version)
-        life.add(report.lanes)
         life.add(report.apps)
+        life.add(report.lanes)
         var sweep = PostgresParameters()
         sweep.add(apps: apps)
         sweep.add(interval: leases.grace)
-        let results = try await session.transaction([
-            call("heartbeat", life), call("sweep", sweep), PostgresStatement("SELECT clock_timestamp()"),
-        ])
-        guard results.count == 3 else { throw PostgresError(.decoding, "maintain: a result is missing") }
-        return try results[2].timestamp(0, 0)
+        let results = try await session.transaction([call("sweep", sweep), call("heartbeat", life)])
+        guard results.count == 2 else { throw PostgresError(.decoding, "maintain: a result is missing") }
+        return try results[1].timestamp(0, 0)
     }
 
     /// Takes this process out of the list of the living.

@@ -1,7 +1,7 @@
 // settle, finalise, release: write back what became of leased units.
 
 package import Postgres
-package import PushModel
+import PushModel
 import Reactor
 
 extension QueueStore {
@@ -67,7 +67,6 @@ private struct SettleArrays: ~Copyable {
     private var epoch = PostgresArrayBuilder(.int4)
     private var isDone = PostgresArrayBuilder(.bool)
     private var doneThrough = PostgresArrayBuilder(.int8)
-    private var devices = PostgresArrayBuilder(.int4)
     private var accepted = PostgresArrayBuilder(.int4)
     private var rejected = PostgresArrayBuilder(.int4)
     private var unknown = PostgresArrayBuilder(.int4)
@@ -83,6 +82,7 @@ private struct SettleArrays: ~Copyable {
     private var failureIsFinal = PostgresArrayBuilder(.bool)
     private var failureAge = PostgresArrayBuilder(.int4)
 
+    private var retiredUnit = PostgresArrayBuilder(.int4)
     private var retiredDevice = PostgresArrayBuilder(.int8)
     private var retiredReason = PostgresArrayBuilder(.text)
     private var retiredBefore = PostgresArrayBuilder(.timestamptz)
@@ -110,14 +110,13 @@ private struct SettleArrays: ~Copyable {
         epoch.append(Int64(unit.key.epoch))
         isDone.append(unit.isDone)
         if let through = unit.doneThrough { doneThrough.append(through) } else { doneThrough.appendNull() }
-        devices.append(Int64(unit.counted))
         accepted.append(Int64(unit.accepted))
         rejected.append(Int64(unit.rejected))
         unknown.append(Int64(unit.unknown))
         if let last = unit.lastAcceptance { acceptedAge.append(age(last)) } else { acceptedAge.appendNull() }
         error.append(optional: unit.error)
         for failure in unit.failures { add(failure, number) }
-        for retirement in unit.retirements { add(retirement) }
+        for retirement in unit.retirements { add(retirement, number) }
         for requeue in unit.requeues { add(requeue, number) }
     }
 
@@ -132,7 +131,8 @@ private struct SettleArrays: ~Copyable {
         failureAge.append(age(failure.time))
     }
 
-    private mutating func add(_ retirement: Retirement) {
+    private mutating func add(_ retirement: Retirement, _ number: Int64) {
+        retiredUnit.append(number)
         retiredDevice.append(retirement.device)
         retiredReason.append(retirement.reason)
         if let asOf = retirement.asOf, let micros = Int64(exactly: Double(asOf) * 1000) {
@@ -164,7 +164,6 @@ private struct SettleArrays: ~Copyable {
         parameters.add(epoch)
         parameters.add(isDone)
         parameters.add(doneThrough)
-        parameters.add(devices)
         parameters.add(accepted)
         parameters.add(rejected)
         parameters.add(unknown)
@@ -178,6 +177,7 @@ private struct SettleArrays: ~Copyable {
         parameters.add(failureReason)
         parameters.add(failureIsFinal)
         parameters.add(failureAge)
+        parameters.add(retiredUnit)
         parameters.add(retiredDevice)
         parameters.add(retiredReason)
         parameters.add(retiredBefore)

@@ -2,7 +2,6 @@
 // Every call is a short transaction of its own with bounded waits; nothing is sent while one is open.
 
 package import Postgres
-package import PushModel
 
 /// An app that this process has credentials for.
 package struct ServedApp: Sendable, Hashable {
@@ -23,7 +22,8 @@ package final class QueueStore {
     /// The connection.
     package let session: PostgresSession
     let schema: String
-    let owner: PostgresUUID
+    /// This process, in every row that it holds.
+    package let owner: PostgresUUID
 
     /// `owner` is this process, random per start: a host name can come twice.
     package init(session: PostgresSession, schema: String, owner: PostgresUUID) {

@@ -41,7 +41,9 @@ package struct Retirement: Sendable {
     package let device: Int64
     /// The reason as Apple sent it.
     package let reason: String
-    /// Milliseconds since 1970 when Apple saw it dead: a later registration keeps the device. Nil: `sentAt` decides.
+    /// Milliseconds since 1970 when Apple saw it dead; nil: `sentAt` decides.
+    ///
+    /// A later registration keeps the device.
     package let asOf: Int64?
     /// When the request was sent; what counts without a timestamp of Apple's.
     package let sentAt: MonotonicTime
@@ -155,9 +157,6 @@ package struct UnitSettlement: Sendable {
 
     /// Begins with nothing counted.
     package init(key: UnitKey) { self.key = key }
-
-    /// Devices whose fate is final here.
-    package var counted: Int32 { accepted + rejected + unknown }
 }
 
 /// What the database made of the settlement of one unit.
