@@ -38,7 +38,7 @@ enum CommandLineReader {
     private static func scan() throws -> [(String, String?)] {
         // getopt keeps pointers to the names while it scans, so they are copied to where they stay.
         let names = unsafe known.map { unsafe strdup($0.name) }
-        defer { for place in 0..<unsafe names.count { unsafe free(names[place]) } }
+        defer { for place in known.indices { unsafe free(names[place]) } }
         var table = unsafe zip(names, known).map { name, option in
             unsafe CLinux.option(
                 name: name, has_arg: option.hasArgument ? required_argument : no_argument, flag: nil, val: 0)
