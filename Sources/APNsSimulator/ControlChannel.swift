@@ -117,7 +117,9 @@ final class Outlet: IOHandler {
 
     /// Writes what a pipe that is ready always takes; false when the reader is gone.
     private func drain() -> Bool {
-        let count = unsafe waiting.withUnsafeBytes { unsafe Glibc.write(ownDescriptor, $0.baseAddress, min($0.count, 4096)) }
+        let count = unsafe waiting.withUnsafeBytes {
+            unsafe Glibc.write(ownDescriptor, $0.baseAddress, min($0.count, 4096))
+        }
         if count < 0 { return errno == EINTR || errno == EAGAIN }
         waiting.removeFirst(count)
         return true

@@ -48,10 +48,12 @@ struct ControlTests {
         }
     }
 
-    @Test("nonsense is answered with an error", arguments: [
-        "", "dance", "set", "set latency-ms", "set latency-ms soon", "set no-such-thing 1", "get no-such-thing",
-        "await requests", "await everything 1 1", "goaway x", "abort 77", "revoke NOBODY0001",
-    ])
+    @Test(
+        "nonsense is answered with an error",
+        arguments: [
+            "", "dance", "set", "set latency-ms", "set latency-ms soon", "set no-such-thing 1", "get no-such-thing",
+            "await requests", "await everything 1 1", "goaway x", "abort 77", "revoke NOBODY0001",
+        ])
     func nonsense(command: String) async throws {
         try await SimulatorProcess.run { simulator in
             await #expect(throws: SimulatorFailure.self) { try await simulator.control(command) }
@@ -59,24 +61,29 @@ struct ControlTests {
         }
     }
 
-    @Test("closed doors: refused, reset or ignored, and open again", arguments: [
-        ("refuse", 7), ("abort", 56), ("mute", 28),
-    ])
+    @Test(
+        "closed doors: refused, reset or ignored, and open again",
+        arguments: [
+            ("refuse", 7), ("abort", 56), ("mute", 28),
+        ])
     func admission(form: String, code: Int32) async throws {
         try await SimulatorProcess.run { simulator in
             let curl = try CurlSender(simulator)
             try await simulator.set("admission", form)
             let failed = try await curl.send(deviceToken("a1"), timeout: 2)
             // A reset may reach curl in the middle of its own writing.
-            #expect(failed.code == code || (form == "abort" && [16, 35, 55, 92].contains(failed.code)), "\(failed.code)")
+            #expect(
+                failed.code == code || (form == "abort" && [16, 35, 55, 92].contains(failed.code)), "\(failed.code)")
             try await simulator.set("admission", "open")
             #expect(try await curl.send(deviceToken("a1")).status == 200)
         }
     }
 
-    @Test("connections end after so many requests, or go dead", arguments: [
-        ("abort-after", [0, 56]), ("finish-after", [0, 18, 52, 56, 92]), ("mute-after", [28, 0]),
-    ])
+    @Test(
+        "connections end after so many requests, or go dead",
+        arguments: [
+            ("abort-after", [0, 56]), ("finish-after", [0, 18, 52, 56, 92]), ("mute-after", [28, 0]),
+        ])
     func afterRequests(setting: String, codes: [Int32]) async throws {
         try await SimulatorProcess.run(["--\(setting)", "1"]) { simulator in
             let answer = try await CurlSender(simulator).send(deviceToken("a1"), timeout: 2)
@@ -135,7 +142,9 @@ struct ControlTests {
         try await SimulatorProcess.run(["--control-socket", path]) { simulator in
             let commands = "get latency-ms\n#a set latency-ms 5\nget latency-ms\nnonsense\n"
             let answers = try await askSocket(path, commands, lines: 4)
-            let wanted = ["ok latency-ms=0", "#a ok", "ok latency-ms=5", "error “nonsense” is not understood; try help"]
+            let wanted = [
+                "ok latency-ms=0", "#a ok", "ok latency-ms=5", "error “nonsense” is not understood; try help",
+            ]
             #expect(answers == wanted)
             #expect(try await simulator.control("get latency-ms") == "latency-ms=5")
         }
@@ -163,21 +172,25 @@ struct CommandTests {
         #expect(result.code == 0 && result.output.hasPrefix("apns-simulator "))
     }
 
-    @Test("wrong usage ends with 2 and a line that names it", arguments: [
-        ["--bogus"], ["--port"], ["--port", "70000"], ["word"], ["--latency-ms", "x"], ["--certificate", "fine"],
-        ["--key", "id=SHORT"], ["--key-id", "lowercase0"], ["--seed", "-1"], ["--alpn", "spdy"], ["--strict=yes"],
-    ])
+    @Test(
+        "wrong usage ends with 2 and a line that names it",
+        arguments: [
+            ["--bogus"], ["--port"], ["--port", "70000"], ["word"], ["--latency-ms", "x"], ["--certificate", "fine"],
+            ["--key", "id=SHORT"], ["--key-id", "lowercase0"], ["--seed", "-1"], ["--alpn", "spdy"], ["--strict=yes"],
+        ])
     func usage(arguments: [String]) async throws {
         let result = try await runCommand(executable, arguments)
         #expect(result.code == 2)
         #expect(result.output.isEmpty && result.errors.contains("--help"))
     }
 
-    @Test("what keeps it from starting ends with 1 and a line", arguments: [
-        ["--port", "0", "--ca-dir", "/proc/nowhere"], ["--port", "0", "--journal", "/nowhere/journal"],
-        ["--port", "0", "--key", "id=ABCDEFGHIJ,team=ABCDEFGHIJ,file=/nowhere/key.p8"],
-        ["--port", "0", "--address", "203.0.113.1"],
-    ])
+    @Test(
+        "what keeps it from starting ends with 1 and a line",
+        arguments: [
+            ["--port", "0", "--ca-dir", "/proc/nowhere"], ["--port", "0", "--journal", "/nowhere/journal"],
+            ["--port", "0", "--key", "id=ABCDEFGHIJ,team=ABCDEFGHIJ,file=/nowhere/key.p8"],
+            ["--port", "0", "--address", "203.0.113.1"],
+        ])
     func failures(arguments: [String]) async throws {
         let folder = NSTemporaryDirectory() + "/apns-simulator-" + UUID().uuidString
         defer { try? FileManager.default.removeItem(atPath: folder) }

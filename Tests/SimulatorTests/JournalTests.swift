@@ -54,7 +54,9 @@ struct JournalTests {
     func doubles() async throws {
         try await SimulatorProcess.run { simulator in
             let curl = try CurlSender(simulator)
-            for token in [deviceToken("a1"), deviceToken("a2"), deviceToken("a1"), magicToken("0410"), magicToken("0410")] {
+            for token in [
+                deviceToken("a1"), deviceToken("a2"), deviceToken("a1"), magicToken("0410"), magicToken("0410"),
+            ] {
                 _ = try await curl.send(token)
             }
             let counts = try await simulator.counts()

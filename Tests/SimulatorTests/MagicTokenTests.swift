@@ -28,11 +28,13 @@ struct MagicTokenTests {
         for magic in MagicToken.table { #expect(magic.digits.count == 4) }
     }
 
-    @Test("those that the outside face of the project names", arguments: [
-        ("0410", 410, "Unregistered"), ("0400", 400, "BadDeviceToken"), ("0429", 429, "TooManyRequests"),
-        ("0500", 500, "InternalServerError"), ("0503", 503, "ServiceUnavailable"), ("0413", 413, "PayloadTooLarge"),
-        ("0403", 403, "Forbidden"),
-    ])
+    @Test(
+        "those that the outside face of the project names",
+        arguments: [
+            ("0410", 410, "Unregistered"), ("0400", 400, "BadDeviceToken"), ("0429", 429, "TooManyRequests"),
+            ("0500", 500, "InternalServerError"), ("0503", 503, "ServiceUnavailable"), ("0413", 413, "PayloadTooLarge"),
+            ("0403", 403, "Forbidden"),
+        ])
     func promised(digits: String, status: Int, reason: String) {
         guard case .answer(let answer) = send(magicToken(digits)) else {
             Issue.record("no answer")

@@ -58,14 +58,18 @@ struct CurlSender {
 
     /// Sends one push over a connection of its own.
     func send(
-        _ token: String, to url: String? = nil, headers: [String] = [], body: String = "{\"aps\":{\"alert\":\"Hello\"}}",
+        _ token: String, to url: String? = nil, headers: [String] = [],
+        body: String = "{\"aps\":{\"alert\":\"Hello\"}}",
         bearer: String? = nil, timeout: Int = 10
     ) async throws -> CurlAnswer {
         let bearer = try bearer ?? signer.bearer()
         let result = try await runCommand(
             URL(fileURLWithPath: "/usr/bin/curl"),
             ["--silent", "--http2", "--include", "--max-time", "\(timeout)", "--cacert", simulator.authorityPath]
-                + ["--data-binary", body, "--header", "authorization: \(bearer)", "--header", "apns-topic: \(appTopic)"]
+                + [
+                    "--data-binary", body, "--header", "authorization: \(bearer)", "--header",
+                    "apns-topic: \(appTopic)",
+                ]
                 + headers.flatMap { ["--header", $0] } + ["\(url ?? simulator.productionURL)/3/device/\(token)"])
         return CurlSender.read(result)
     }
@@ -89,7 +93,8 @@ struct CurlSender {
 }
 
 /// Sends several pushes at once over one connection by nghttp and returns the frames that it saw, one a line.
-func nghttp(_ simulator: SimulatorProcess, tokens: [String], bearer: String, timeout: Int = 10) async throws -> [String] {
+func nghttp(_ simulator: SimulatorProcess, tokens: [String], bearer: String, timeout: Int = 10) async throws -> [String]
+{
     let body = simulator.folder + "/nghttp-body"
     try Data("{\"aps\":{\"alert\":\"Hello\"}}".utf8).write(to: URL(fileURLWithPath: body))
     let result = try await runCommand(

@@ -2,8 +2,8 @@
 
 import APNsSimulator
 import Foundation
-import Testing
 import TLS
+import Testing
 
 @Suite("Provider tokens")
 struct ProviderTokenTests {
@@ -21,10 +21,12 @@ struct ProviderTokenTests {
         #expect(bench.refusal(bearer: "") == .missingProviderToken)
     }
 
-    @Test("the age: an hour both ways", arguments: [
-        (0, nil), (3590, nil), (-3590, nil), (3610, Rejection.expiredProviderToken), (-3610, .invalidProviderToken),
-        (1_000_000_000, .expiredProviderToken),
-    ] as [(Int, Rejection?)])
+    @Test(
+        "the age: an hour both ways",
+        arguments: [
+            (0, nil), (3590, nil), (-3590, nil), (3610, Rejection.expiredProviderToken), (-3610, .invalidProviderToken),
+            (1_000_000_000, .expiredProviderToken),
+        ] as [(Int, Rejection?)])
     func age(seconds: Int, reason: Rejection?) throws {
         #expect(bench.refusal(bearer: try signer.bearer(age: seconds)) == reason)
     }
@@ -34,9 +36,11 @@ struct ProviderTokenTests {
         let good = bench.bearer
         let wrong = [
             String(good.dropFirst("bearer ".count)), "basic " + good.dropFirst(7), good + "=", good + "x", good + ".x",
-            good.replacingOccurrences(of: ".", with: ""), "bearer", "bearer ..", "bearer a.b.c", "bearer  " + good.dropFirst(7),
+            good.replacingOccurrences(of: ".", with: ""), "bearer", "bearer ..", "bearer a.b.c",
+            "bearer  " + good.dropFirst(7),
             try signer.bearer(header: "{\"alg\":\"HS256\",\"kid\":\"SIMKEY0001\"}"),
-            try signer.bearer(header: "{\"alg\":\"none\",\"kid\":\"SIMKEY0001\"}"), try signer.bearer(header: "{\"alg\":\"ES256\"}"),
+            try signer.bearer(header: "{\"alg\":\"none\",\"kid\":\"SIMKEY0001\"}"),
+            try signer.bearer(header: "{\"alg\":\"ES256\"}"),
             try signer.bearer(header: "no json"), try signer.bearer(claims: "{\"iss\":\"SIMTEAM001\"}"),
             try signer.bearer(claims: "{\"iss\":\"SIMTEAM001\",\"iat\":\"1700000000\"}"),
             try signer.bearer(claims: "{\"iat\":1700000000}"), try signer.bearer(claims: "[]"),
@@ -80,7 +84,9 @@ struct ProviderTokenTests {
 
     @Test("a token changes after 20 minutes, not before; then the connection is wedged")
     func changes() throws {
-        let (first, second, third) = (try signer.bearer(age: 30), try signer.bearer(age: 20), try signer.bearer(age: 10))
+        let (first, second, third) = (
+            try signer.bearer(age: 30), try signer.bearer(age: 20), try signer.bearer(age: 10)
+        )
         #expect(bench.refusal(bearer: first) == nil)
         bench.seconds = 1200
         #expect(bench.refusal(bearer: second) == nil)
@@ -180,7 +186,8 @@ struct KeyBindingTests {
 
     @Test("unrelated keys, teams and kinds do not meet on a connection")
     func binding() throws {
-        let (topic, topicKey) = try key("TOPICKEY01", environment: .production, topics: [appTopic], related: ["TOPICKEY02"])
+        let (topic, topicKey) = try key(
+            "TOPICKEY01", environment: .production, topics: [appTopic], related: ["TOPICKEY02"])
         let (kin, kinKey) = try key("TOPICKEY02", environment: .production, topics: [appTopic])
         let (stranger, strangerKey) = try key("TOPICKEY03", environment: .production, topics: [appTopic])
         let (scoped, scopedKey) = try key("SCOPEDKEY1", environment: .production)

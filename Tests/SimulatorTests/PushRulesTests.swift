@@ -16,44 +16,55 @@ struct PushRulesTests {
     @Test("a good push is accepted")
     func accepted() { #expect(bench.refusal() == nil) }
 
-    @Test("method and path come first, even without a provider token", arguments: [
-        ("GET", "/3/device/00", Rejection.methodNotAllowed), ("PUT", "/nowhere", .methodNotAllowed),
-        ("POST", "/", .badPath), ("POST", "/2/device/00", .badPath), ("POST", "/3/device/ab/cd", .badPath),
-        ("POST", "/3/devices/00", .badPath), ("POST", "", .badPath), ("POST", "/3/device/", .missingDeviceToken),
-    ])
+    @Test(
+        "method and path come first, even without a provider token",
+        arguments: [
+            ("GET", "/3/device/00", Rejection.methodNotAllowed), ("PUT", "/nowhere", .methodNotAllowed),
+            ("POST", "/", .badPath), ("POST", "/2/device/00", .badPath), ("POST", "/3/device/ab/cd", .badPath),
+            ("POST", "/3/devices/00", .badPath), ("POST", "", .badPath), ("POST", "/3/device/", .missingDeviceToken),
+        ])
     func shape(method: String, path: String, reason: Rejection) {
         #expect(bench.refusal(["authorization": nil], method: method, path: path) == reason)
     }
 
-    @Test("a header that comes twice", arguments: [
-        "apns-topic", "apns-id", "apns-push-type", "apns-priority", "apns-expiration", "authorization",
-    ])
+    @Test(
+        "a header that comes twice",
+        arguments: [
+            "apns-topic", "apns-id", "apns-push-type", "apns-priority", "apns-expiration", "authorization",
+        ])
     func duplicates(name: String) {
         #expect(bench.refusal(extra: [(name: name, value: "x")]) == .duplicateHeaders)
     }
 
-    @Test("apns-id", arguments: [
-        ("01234567-89ab-cdef-0123-456789abcdef", nil), ("01234567-89AB-CDEF-0123-456789ABCDEF", nil), (nil, nil),
-        ("", Rejection.badMessageID), ("0123456789abcdef0123456789abcdef", .badMessageID),
-        ("01234567-89ab-cdef-0123-456789abcdeg", .badMessageID), ("01234567-89ab-cdef-0123-456789abcdef0", .badMessageID),
-    ] as [(String?, Rejection?)])
+    @Test(
+        "apns-id",
+        arguments: [
+            ("01234567-89ab-cdef-0123-456789abcdef", nil), ("01234567-89AB-CDEF-0123-456789ABCDEF", nil), (nil, nil),
+            ("", Rejection.badMessageID), ("0123456789abcdef0123456789abcdef", .badMessageID),
+            ("01234567-89ab-cdef-0123-456789abcdeg", .badMessageID),
+            ("01234567-89ab-cdef-0123-456789abcdef0", .badMessageID),
+        ] as [(String?, Rejection?)])
     func identifier(value: String?, reason: Rejection?) {
         #expect(bench.refusal(["apns-id": value]) == reason)
     }
 
-    @Test("apns-expiration", arguments: [
-        (nil, nil), ("0", nil), ("1893456000", nil), ("-1", Rejection.badExpirationDate), ("", .badExpirationDate),
-        ("1893456000.5", .badExpirationDate), ("tomorrow", .badExpirationDate),
-        ("1893456000000", .badExpirationDate), ("99999999999999999999", .badExpirationDate),
-    ] as [(String?, Rejection?)])
+    @Test(
+        "apns-expiration",
+        arguments: [
+            (nil, nil), ("0", nil), ("1893456000", nil), ("-1", Rejection.badExpirationDate), ("", .badExpirationDate),
+            ("1893456000.5", .badExpirationDate), ("tomorrow", .badExpirationDate),
+            ("1893456000000", .badExpirationDate), ("99999999999999999999", .badExpirationDate),
+        ] as [(String?, Rejection?)])
     func expiration(value: String?, reason: Rejection?) {
         #expect(bench.refusal(["apns-expiration": value]) == reason)
     }
 
-    @Test("apns-priority", arguments: [
-        (nil, nil), ("10", nil), ("5", nil), ("1", nil), ("0", Rejection.badPriority), ("7", .badPriority),
-        ("high", .badPriority), ("", .badPriority), ("010", .badPriority),
-    ] as [(String?, Rejection?)])
+    @Test(
+        "apns-priority",
+        arguments: [
+            (nil, nil), ("10", nil), ("5", nil), ("1", nil), ("0", Rejection.badPriority), ("7", .badPriority),
+            ("high", .badPriority), ("", .badPriority), ("010", .badPriority),
+        ] as [(String?, Rejection?)])
     func priority(value: String?, reason: Rejection?) {
         #expect(bench.refusal(["apns-priority": value]) == reason)
     }
@@ -83,11 +94,15 @@ struct PushRulesTests {
         }
     }
 
-    @Test("apns-topic", arguments: [
-        (nil, Rejection.missingTopic), ("", .missingTopic), ("com.example/pgpush", .badTopic), ("com example", .badTopic),
-        ("com.example.other", .topicDisallowed), ("com.example.pgpush.push-type.liveactivity", .deviceTokenNotForTopic),
-        ("com.example.pgpush.nonsense", .topicDisallowed),
-    ] as [(String?, Rejection)])
+    @Test(
+        "apns-topic",
+        arguments: [
+            (nil, Rejection.missingTopic), ("", .missingTopic), ("com.example/pgpush", .badTopic),
+            ("com example", .badTopic),
+            ("com.example.other", .topicDisallowed),
+            ("com.example.pgpush.push-type.liveactivity", .deviceTokenNotForTopic),
+            ("com.example.pgpush.nonsense", .topicDisallowed),
+        ] as [(String?, Rejection)])
     func topic(value: String?, reason: Rejection) {
         #expect(bench.refusal(["apns-topic": value]) == reason)
     }
@@ -99,13 +114,15 @@ struct PushRulesTests {
         #expect(bench.refusal(["apns-collapse-id": String(repeating: "é", count: 33)]) == .badCollapseID)
     }
 
-    @Test("device tokens", arguments: [
-        (String(repeating: "a", count: 64), nil), (String(repeating: "A", count: 64), nil),
-        (String(repeating: "b", count: 160), nil), (String(repeating: "a", count: 63), Rejection.badDeviceToken),
-        (String(repeating: "a", count: 62), .badDeviceToken), (String(repeating: "g", count: 64), .badDeviceToken),
-        (String(repeating: "a", count: 65), .badDeviceToken), (String(repeating: "a", count: 514), .badDeviceToken),
-        ("null", .badDeviceToken),
-    ] as [(String, Rejection?)])
+    @Test(
+        "device tokens",
+        arguments: [
+            (String(repeating: "a", count: 64), nil), (String(repeating: "A", count: 64), nil),
+            (String(repeating: "b", count: 160), nil), (String(repeating: "a", count: 63), Rejection.badDeviceToken),
+            (String(repeating: "a", count: 62), .badDeviceToken), (String(repeating: "g", count: 64), .badDeviceToken),
+            (String(repeating: "a", count: 65), .badDeviceToken), (String(repeating: "a", count: 514), .badDeviceToken),
+            ("null", .badDeviceToken),
+        ] as [(String, Rejection?)])
     func tokens(token: String, reason: Rejection?) {
         #expect(bench.refusal(token: token) == reason)
     }

@@ -28,10 +28,12 @@ struct StreamLimitTests {
         #expect(take(&limit, levels) == 1000)
     }
 
-    @Test("what narrows and what does not", arguments: [
-        (Rejection.badDeviceToken, 1), (.payloadTooLarge, 1), (.tooManyRequests, 1), (.forbidden, 1),
-        (.unregistered, 1000), (.expiredToken, 1000), (.internalServerError, 1000), (.shutdown, 1000),
-    ])
+    @Test(
+        "what narrows and what does not",
+        arguments: [
+            (Rejection.badDeviceToken, 1), (.payloadTooLarge, 1), (.tooManyRequests, 1), (.forbidden, 1),
+            (.unregistered, 1000), (.expiredToken, 1000), (.internalServerError, 1000), (.shutdown, 1000),
+        ])
     func narrowing(rejection: Rejection, value: Int) {
         var limit = StreamLimit()
         limit.tokenAccepted()
@@ -81,12 +83,15 @@ struct WeatherSettingTests {
         #expect(Set(names).count == names.count)
     }
 
-    @Test("values", arguments: [
-        ("answer-all", "403:InvalidProviderToken", true), ("answer-all", "off", true), ("answer-all", "200:Fine", false),
-        ("answer-all", "403", false), ("gone-share", "0.25", true), ("gone-share", "1.5", false),
-        ("latency-ms", "-1", false), ("clock-offset-s", "-60", true), ("settings-ms", "never", true),
-        ("narrowed-limit", "off", true), ("narrowed-limit", "7", true), ("stream-limit", "99999999999", false),
-    ])
+    @Test(
+        "values",
+        arguments: [
+            ("answer-all", "403:InvalidProviderToken", true), ("answer-all", "off", true),
+            ("answer-all", "200:Fine", false),
+            ("answer-all", "403", false), ("gone-share", "0.25", true), ("gone-share", "1.5", false),
+            ("latency-ms", "-1", false), ("clock-offset-s", "-60", true), ("settings-ms", "never", true),
+            ("narrowed-limit", "off", true), ("narrowed-limit", "7", true), ("stream-limit", "99999999999", false),
+        ])
     func values(name: String, value: String, isRight: Bool) throws {
         let setting = try #require(WeatherSetting.named(name))
         var weather = Weather()

@@ -38,16 +38,20 @@ struct WireTests {
             let timestamp = try #require(object["timestamp"]?.whole)
             #expect(gone.status == 410 && object["reason"]?.text == "Unregistered")
             #expect((before...before + 60_000).contains(timestamp))
-            let earlier = try #require(JSONText(Array(try await curl.send(magicToken("1410")).body.utf8))?["timestamp"]?.whole)
+            let earlier = try #require(
+                JSONText(Array(try await curl.send(magicToken("1410")).body.utf8))?["timestamp"]?.whole)
             #expect((before - 86_400_000...before - 86_340_000).contains(earlier))
         }
     }
 
-    @Test("bodies in every form", arguments: [
-        ("00dd", ""), ("01dd", ""), ("04dd", "{}"), ("05dd", "{\"reason\":\"SomethingNobodyHasHeardOf\"}"),
-        ("06dd", "{\"reason\":\"Bad\\u0000Reason\"}"), ("07dd", "{\"reason\":400}"), ("08dd", "{\"reason\":\"BadDeviceToken\"}"),
-        ("03dd", "{\"reason\":\"BadD"),
-    ])
+    @Test(
+        "bodies in every form",
+        arguments: [
+            ("00dd", ""), ("01dd", ""), ("04dd", "{}"), ("05dd", "{\"reason\":\"SomethingNobodyHasHeardOf\"}"),
+            ("06dd", "{\"reason\":\"Bad\\u0000Reason\"}"), ("07dd", "{\"reason\":400}"),
+            ("08dd", "{\"reason\":\"BadDeviceToken\"}"),
+            ("03dd", "{\"reason\":\"BadD"),
+        ])
     func bodies(digits: String, body: String) async throws {
         try await SimulatorProcess.run { simulator in
             let answer = try await CurlSender(simulator).send(magicToken(digits))
@@ -116,7 +120,9 @@ struct WireTests {
         var isOurs = false
         return frames.compactMap { line in
             if line.contains("SETTINGS frame") { isOurs = line.contains("recv") }
-            guard isOurs, let number = line.split(separator: ":").last, line.contains("MAX_CONCURRENT_STREAMS") else { return nil }
+            guard isOurs, let number = line.split(separator: ":").last, line.contains("MAX_CONCURRENT_STREAMS") else {
+                return nil
+            }
             return Int(number.dropLast())
         }
     }
@@ -125,7 +131,8 @@ struct WireTests {
     func goAway(isTwice: Bool) async throws {
         // nghttp ends with its last answer, so one request gets none until its time is up.
         let arguments = [
-            "--first-limit", "2", "--goaway-after", "2", "--goaway-twice", isTwice ? "on" : "off", "--goaway-code", "11",
+            "--first-limit", "2", "--goaway-after", "2", "--goaway-twice", isTwice ? "on" : "off", "--goaway-code",
+            "11",
         ]
         let count = isTwice ? 2 : 1
         try await SimulatorProcess.run(arguments) { simulator in
@@ -143,7 +150,8 @@ struct WireTests {
 
     @Test("the last stream of a GOAWAY", arguments: [("highest", 15), ("zero", 0), ("open", 2_147_483_647)])
     func lastStream(form: String, stream: Int) async throws {
-        try await SimulatorProcess.run(["--first-limit", "2", "--goaway-after", "2", "--goaway-last", form]) { simulator in
+        try await SimulatorProcess.run(["--first-limit", "2", "--goaway-after", "2", "--goaway-last", form]) {
+            simulator in
             let bearer = try CurlSender(simulator).signer.bearer()
             let frames = try await nghttp(
                 simulator, tokens: [deviceToken("a1"), magicToken("00aa")], bearer: bearer, timeout: 2)
@@ -151,9 +159,11 @@ struct WireTests {
         }
     }
 
-    @Test("the server's certificate: expired, for another host, from somebody else", arguments: [
-        "expired", "wrong-name", "untrusted",
-    ])
+    @Test(
+        "the server's certificate: expired, for another host, from somebody else",
+        arguments: [
+            "expired", "wrong-name", "untrusted",
+        ])
     func certificates(form: String) async throws {
         try await SimulatorProcess.run(["--certificate", form]) { simulator in
             let answer = try await CurlSender(simulator).send(deviceToken("a1"))

@@ -116,10 +116,12 @@ package final class SimulatorProcess: @unchecked Sendable {
     /// - Returns: the exit code; nil when it had to be killed, or was ended before.
     @discardableResult
     package func stop(bySignal: Bool = false, keepFolder: Bool = false) async -> Int32? {
-        guard ending.withLock({
-            defer { hasEnded = true }
-            return !hasEnded
-        }) else { return nil }
+        guard
+            ending.withLock({
+                defer { hasEnded = true }
+                return !hasEnded
+            })
+        else { return nil }
         if bySignal { process.terminate() } else { try? commands.close() }
         let code = await exitCode(within: .seconds(20))
         if !keepFolder { try? FileManager.default.removeItem(atPath: folder) }
@@ -177,7 +179,9 @@ package final class SimulatorProcess: @unchecked Sendable {
 
     /// Waits until the simulator has counted so many; throws when it has not within the limit.
     @discardableResult
-    package func wait(for what: Milestone, atLeast count: Int, within limit: Duration = .seconds(30)) async throws -> Int {
+    package func wait(for what: Milestone, atLeast count: Int, within limit: Duration = .seconds(30)) async throws
+        -> Int
+    {
         let milliseconds = Int(limit / .milliseconds(1))
         let answer = try await control("await \(what.rawValue) \(count) \(milliseconds)", within: limit + .seconds(20))
         return Int(answer) ?? 0
@@ -190,7 +194,9 @@ package final class SimulatorProcess: @unchecked Sendable {
 
     // MARK: Journal
 
-    /// The journal so far. Whoever has seen an answer finds its request here.
+    /// The journal so far.
+    ///
+    /// Whoever has seen an answer finds its request here.
     package func journal() throws -> SimulatorJournal {
         try SimulatorJournal(contentsOf: folder + "/journal")
     }
