@@ -16,9 +16,6 @@ struct UnitSegment {
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
 
-    /// Whether something of it can be handed to the wire.
-    var hasWaiting: Bool { next < range.upperBound || !again.isEmpty }
-
     /// Takes the next device to hand to the wire.
     mutating func takeNext() -> Int? {
         if let index = again.popLast() { return index }
