@@ -41,8 +41,11 @@ package enum ControlCommand: Equatable, Sendable {
         ("calm", "back to the weather of the start"),
         ("counts", "all counts, as JSON"),
         ("connections", "the open connections, as JSON"),
-        ("await WHAT N MS", "answer when there are at least N, or with an error after MS milliseconds; WHAT is "
-            + Milestone.allCases.map(\.rawValue).joined(separator: ", ")),
+        (
+            "await WHAT N MS",
+            "answer when there are at least N, or with an error after MS milliseconds; WHAT is "
+                + Milestone.allCases.map(\.rawValue).joined(separator: ", ")
+        ),
         ("goaway [N]", "GOAWAY to all connections, or to connection N, as the goaway- settings describe it"),
         ("abort [N]", "TCP reset"),
         ("finish [N]", "TCP end without a word"),

@@ -7,7 +7,8 @@ package enum HelpText {
         [
             usage, heading("Options", options), heading("Weather: options at the start, set NAME VALUE later", weather),
             heading("Control commands (--control-stdin, --control-socket)", commands), controlNotes,
-            heading("Magic device tokens: \(MagicToken.prefix), four digits, then any digits up to 64", magic), behaviour,
+            heading("Magic device tokens: \(MagicToken.prefix), four digits, then any digits up to 64", magic),
+            behaviour,
             journal, examples,
         ].joined(separator: "\n")
     }

@@ -160,10 +160,16 @@ package struct Judge: Sendable {
             answer.timestamp = weather.goneTimestamp
             return .answer(dress(answer))
         }
-        if falls(token, within: weather.badTokenShare, seed: seed, salt: 2) { return .answer(dress(Answer(.badDeviceToken))) }
+        if falls(token, within: weather.badTokenShare, seed: seed, salt: 2) {
+            return .answer(dress(Answer(.badDeviceToken)))
+        }
         let roll = token &+ UInt64(attempt)
-        if falls(roll, within: weather.throttledShare, seed: seed, salt: 3) { return .answer(dress(Answer(.tooManyRequests))) }
-        if falls(roll, within: weather.errorShare, seed: seed, salt: 4) { return .answer(dress(Answer(.internalServerError))) }
+        if falls(roll, within: weather.throttledShare, seed: seed, salt: 3) {
+            return .answer(dress(Answer(.tooManyRequests)))
+        }
+        if falls(roll, within: weather.errorShare, seed: seed, salt: 4) {
+            return .answer(dress(Answer(.internalServerError)))
+        }
         if falls(roll, within: weather.silentShare, seed: seed, salt: 5) { return .silence }
         if falls(roll, within: weather.resetShare, seed: seed, salt: 6) { return .reset(StreamError.internalError) }
         if falls(roll, within: weather.refusedShare, seed: seed, salt: 7) { return .reset(StreamError.refusedStream) }

@@ -8,7 +8,9 @@ package struct PushRules: Sendable {
     package var bundleIDs: Set<String>
     /// Turns what Apple accepts and then may not deliver into refusals.
     package var isStrict: Bool
-    /// The shortest device token, in hexadecimal digits. Apple's have had 64; Live Activity tokens are longer.
+    /// The shortest device token, in hexadecimal digits.
+    ///
+    /// Apple's have had 64; Live Activity tokens are longer.
     package var minimumTokenLength = 64
     /// The longest device token, in hexadecimal digits.
     package var maximumTokenLength = 512

@@ -67,7 +67,8 @@ extension Simulator {
         }
     }
 
-    private func lastStream(_ form: LastStreamForm, _ served: ServedConnection, _ wire: HTTP2ServerConnection) -> Int32 {
+    private func lastStream(_ form: LastStreamForm, _ served: ServedConnection, _ wire: HTTP2ServerConnection) -> Int32
+    {
         switch form {
         case .highest: return wire.lastStreamID
         case .zero: return 0
@@ -85,12 +86,15 @@ extension Simulator {
         }
     }
 
-    /// How long frames that are queued may take to leave before a connection is closed. The HTTP/2 layer tells of a stream's
-    /// end when its last frame is made, not when it is sent.
+    /// How long frames that are queued may take to leave before a connection is closed.
+    ///
+    /// The HTTP/2 layer tells of a stream's end when its last frame is made, not when it is sent.
     private static let flushTime = Duration.milliseconds(50)
 
     func closeWhenDrained(_ served: ServedConnection) {
-        guard !served.isDeaf, !served.isMute, served.held.isEmpty, served.wire?.openStreams.isEmpty != false else { return }
+        guard !served.isDeaf, !served.isMute, served.held.isEmpty, served.wire?.openStreams.isEmpty != false else {
+            return
+        }
         closeSoon(served)
     }
 
@@ -106,7 +110,9 @@ extension Simulator {
         isSweeping = limit > .zero
         guard isSweeping else { return }
         for served in connections.values where served.held.isEmpty && !served.isGoingAway {
-            if loop.now.since(served.lastActive) >= limit { sendGoAway(GoAway(judge.weather, reason: "IdleTimeout"), served) }
+            if loop.now.since(served.lastActive) >= limit {
+                sendGoAway(GoAway(judge.weather, reason: "IdleTimeout"), served)
+            }
         }
         loop.schedule(after: max(.milliseconds(10), limit / 4)) { [weak self] in self?.sweep() }
     }

@@ -82,11 +82,15 @@ package struct Tally: Sendable {
 
     /// All counts as one line of JSON.
     package var json: String {
-        let lines = outcomes.sorted { ($0.key.environment.rawValue, $0.key.status, $0.key.reason) < ($1.key.environment.rawValue, $1.key.status, $1.key.reason) }
-            .map { outcome, count in
-                "{\"environment\":\"\(outcome.environment.rawValue)\",\"status\":\(outcome.status),"
-                    + "\"reason\":\"\(outcome.reason)\",\"count\":\(count)}"
-            }
+        let lines = outcomes.sorted {
+            ($0.key.environment.rawValue, $0.key.status, $0.key.reason) < (
+                $1.key.environment.rawValue, $1.key.status, $1.key.reason
+            )
+        }
+        .map { outcome, count in
+            "{\"environment\":\"\(outcome.environment.rawValue)\",\"status\":\(outcome.status),"
+                + "\"reason\":\"\(outcome.reason)\",\"count\":\(count)}"
+        }
         let examples = repeatedExamples.map { "\"\($0)\"" }.joined(separator: ",")
         return "{\"requests\":\(requests),\"answered\":\(answered),\"accepted\":\(accepted),"
             + "\"unanswered\":\(unanswered),\"distinct_accepted\":\(distinctAccepted),"

@@ -43,7 +43,7 @@ package struct Weather: Sendable {
 
     /// When the first SETTINGS frame is sent.
     package var settingsDelay = Duration.zero
-    /// After how many requests a connection gets GOAWAY; 0: never. The same for the ones below.
+    /// After how many requests a connection gets GOAWAY (0: never); the same for the ones below.
     package var goAwayAfter = 0
     package var goAwayLast = LastStreamForm.highest
     package var goAwayCode = 0

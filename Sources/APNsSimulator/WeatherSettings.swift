@@ -3,7 +3,7 @@
 
 /// One switch of the weather.
 package struct WeatherSetting: Sendable {
-    /// `gone-share`
+    /// Such as `gone-share`.
     package let name: String
     /// What a value looks like: `MS`, `off|answer|silent`.
     package let argument: String
@@ -53,10 +53,13 @@ package struct WeatherSetting: Sendable {
     ]
 
     private static let tokens: [WeatherSetting] = [
-        seconds("token-change-s", \.tokens.changeInterval, "a connection must keep its provider token so long; 0 = any change"),
+        seconds(
+            "token-change-s", \.tokens.changeInterval,
+            "a connection must keep its provider token so long; 0 = any change"),
         flag("token-change-shared", \.tokens.isChangeClockShared, "that clock runs for a whole environment"),
         flag("key-binding", \.tokens.bindsKeys, "a connection refuses keys that do not belong to its first one"),
-        flag("documented-key-reason", \.tokens.usesDocumentedEnvironmentReason,
+        flag(
+            "documented-key-reason", \.tokens.usesDocumentedEnvironmentReason,
             "BadEnvironmentKeyIdInToken instead of BadEnvironmentKeyInToken"),
         choice("wedge", \.wedge, "what follows an expired or too often changed provider token"),
         seconds("clock-offset-s", \.clockOffset, "the simulator's calendar is ahead by this (negative: behind)"),
@@ -64,9 +67,12 @@ package struct WeatherSetting: Sendable {
 
     private static let connections: [WeatherSetting] = [
         WeatherSetting(
-            name: "settings-ms", argument: "MS|never", summary: "the first SETTINGS frame comes so late",
+            name: "settings-ms", argument: "MS|never",
+            summary: "the first SETTINGS frame comes so late, and nothing is read before",
             apply: { weather, text in
-                guard let delay = text == "never" ? never : readDuration(text, unit: .milliseconds(1)) else { return false }
+                guard let delay = text == "never" ? never : readDuration(text, unit: .milliseconds(1)) else {
+                    return false
+                }
                 weather.settingsDelay = delay
                 return true
             },
@@ -92,7 +98,9 @@ package struct WeatherSetting: Sendable {
     }
 
     private static func share(_ name: String, _ path: Path<Double>, _ summary: String) -> WeatherSetting {
-        make(name, "0…1", summary, path, read: { Double($0).flatMap { (0...1).contains($0) ? $0 : nil } }, show: { "\($0)" })
+        make(
+            name, "0…1", summary, path, read: { Double($0).flatMap { (0...1).contains($0) ? $0 : nil } },
+            show: { "\($0)" })
     }
 
     private static func flag(_ name: String, _ path: Path<Bool>, _ summary: String) -> WeatherSetting {
@@ -104,12 +112,14 @@ package struct WeatherSetting: Sendable {
     }
 
     private static func milliseconds(_ name: String, _ path: Path<Duration>, _ summary: String) -> WeatherSetting {
-        make(name, "MS", summary, path,
+        make(
+            name, "MS", summary, path,
             read: { readDuration($0, unit: .milliseconds(1)) }, show: { showDuration($0, unit: .milliseconds(1)) })
     }
 
     private static func seconds(_ name: String, _ path: Path<Duration>, _ summary: String) -> WeatherSetting {
-        make(name, "S", summary, path,
+        make(
+            name, "S", summary, path,
             read: { readDuration($0, unit: .seconds(1), mayBeNegative: name == "clock-offset-s") },
             show: { showDuration($0, unit: .seconds(1)) })
     }
@@ -117,12 +127,14 @@ package struct WeatherSetting: Sendable {
     private static func choice<Form: RawRepresentable<String> & CaseIterable & Sendable>(
         _ name: String, _ path: Path<Form>, _ summary: String
     ) -> WeatherSetting {
-        make(name, Form.allCases.map(\.rawValue).joined(separator: "|"), summary, path,
+        make(
+            name, Form.allCases.map(\.rawValue).joined(separator: "|"), summary, path,
             read: { Form(rawValue: $0) }, show: { $0.rawValue })
     }
 
     private static func rejection(_ name: String, _ path: Path<Rejection?>, _ summary: String) -> WeatherSetting {
-        make(name, "STATUS:REASON|off", summary, path,
+        make(
+            name, "STATUS:REASON|off", summary, path,
             read: { $0 == "off" ? .some(nil) : readRejection($0).map(Optional.some) },
             show: { $0.map { "\($0.status):\($0.reason)" } ?? "off" })
     }

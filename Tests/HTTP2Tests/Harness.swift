@@ -247,3 +247,10 @@ func descriptorCount() -> Int {
     while readdir(folder) != nil { count += 1 }
     return count
 }
+
+/// Processor time that this process has used.
+func processorTime() -> Duration {
+    var time = timespec()
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+    return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+}
