@@ -83,6 +83,6 @@ let package = Package(
         suite("SimulatorTests", uses: ["APNsSimulator", "TLS", "TestSupport"]),
         suite(
             "EndToEndTests",
-            uses: ["pgpush", "PushStore", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport"]),
+            uses: ["pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport"]),
     ]
 )
