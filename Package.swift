@@ -77,7 +77,7 @@ let package = Package(
         suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
-        suite("APNsTests", uses: ["APNs", "PushModel", "TLS", "TestSupport"]),
+        suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
         suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),

@@ -32,28 +32,24 @@ package struct AppRoute: Sendable {
         self.bundleID = bundleID
     }
 
-    /// Tells the credential what time it is by the database's clock: tokens are dated by it.
-    func setClock(databaseMicroseconds time: Int64) { token.setClock(databaseMicroseconds: time) }
-
     /// Opens the way on one lane; nothing is connected before the first push.
     func open(
         on loop: EventLoop, stage: SendStage, connections: Int, _ settings: LaneSettings, _ logger: Logger
     ) -> OpenRoute {
-        let source = TokenSource(token)
         let pools = [PushEnvironment.production, .sandbox].map { environment in
             var configuration = HTTP2PoolConfiguration(
                 host: hosts[environment].host, port: hosts[environment].port)
             configuration.maxConnections = connections
             configuration.queueLimit = 1024
-            configuration.responseFields = ["retry-after"]
+            configuration.responseFields = PushResult.responseFields
             let pool = HTTP2Pool(
-                loop: loop, configuration: configuration, tls: tls, authorization: source, handler: stage,
+                loop: loop, configuration: configuration, tls: tls, authorization: token, handler: stage,
                 logger: logger)
-            let feed = PushFeed(pool: pool, loop: loop, requestTimeout: settings.requestTimeout)
+            let feed = PushFeed(pool: pool, token: token, loop: loop, requestTimeout: settings.requestTimeout)
             stage.attach(feed, app: served.name, environment: environment)
             return pool
         }
-        return OpenRoute(route: self, pools: pools)
+        return OpenRoute(route: self, pools: pools, logger: logger)
     }
 }
 
@@ -61,9 +57,12 @@ package struct AppRoute: Sendable {
 final class OpenRoute {
     private let route: AppRoute
     private let pools: [HTTP2Pool]
-    private var heads: APNsRequestHeads
+    private let heads: APNsRequestHeads
 
-    init(route: AppRoute, pools: [HTTP2Pool]) {
+    private let logger: Logger
+
+    init(route: AppRoute, pools: [HTTP2Pool], logger: Logger) {
+        self.logger = logger
         self.route = route
         self.pools = pools
         heads = APNsRequestHeads(bundleID: route.bundleID)
@@ -73,10 +72,28 @@ final class OpenRoute {
     func unit(
         _ work: WorkUnit, _ devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool
     ) -> UnitInWork {
-        UnitInWork(
-            work: work, devices: devices, claimed: claimed, lease: lease, isProbe: isProbe,
-            topic: work.content.topic ?? "", pathPrefix: "/3/device/"
-        ) { _ in heads.head(for: work.content) }
+        let content = work.content
+        let lay = { (head: HTTP2RequestHead) in
+            UnitInWork(
+                work: work, devices: devices, claimed: claimed, lease: lease, isProbe: isProbe,
+                topic: content.effectiveTopic(bundleID: self.route.bundleID) ?? "", pathPrefix: self.pathPrefix(content),
+                head: head)
+        }
+        do throws(APNsError) {
+            return lay(try heads.head(for: content, now: DatabaseClock.unixSeconds))
+        } catch {
+            // The database lets nothing in that cannot be put into a request. What got in all the same is refused for
+            // each of its devices, with the reason, instead of being tried for ever.
+            logger.error("a notification cannot be sent", [.notification: work.key.notification, .error: "\(error)"])
+            let unit = lay(HTTP2RequestHead(fields: [], body: []))
+            unit.refuse(reason: "\(error)")
+            return unit
+        }
+    }
+
+    private func pathPrefix(_ content: PushContent) -> String {
+        guard content.channelID != nil else { return "/3/device/" }
+        return APNsPath.broadcast(bundleID: route.bundleID) ?? "/4/broadcasts/apps/"
     }
 
     /// Closes all connections; what was written and not answered is unknown.

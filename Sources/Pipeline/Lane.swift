@@ -76,7 +76,7 @@ actor Lane {
         self.stage = stage
         self.routes = Dictionary(
             uniqueKeysWithValues: routes.map { route in
-                (route.name, route.open(on: loop, stage: stage, connections: connections, settings, logger))
+                (route.served.name, route.open(on: loop, stage: stage, connections: connections, settings, logger))
             })
     }
 

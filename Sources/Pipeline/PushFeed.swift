@@ -3,6 +3,7 @@
 // Urgent units (single users, lists, retries) go before slices of broadcasts, so that a broadcast to millions delays
 // nobody. The pool's own queue is short; what waits, waits here, where it can still be withdrawn.
 
+import APNs
 import HTTP2
 import PushModel
 import PushStore
@@ -11,6 +12,7 @@ import Reactor
 /// The pool of one app in one environment and the units that wait for it; loop-confined.
 final class PushFeed {
     let pool: HTTP2Pool
+    private let token: ProviderToken
     private let loop: EventLoop
     private let requestTimeout: Duration
     private var urgent: [Item] = []
@@ -21,8 +23,9 @@ final class PushFeed {
         let segment: Int
     }
 
-    init(pool: HTTP2Pool, loop: EventLoop, requestTimeout: Duration) {
+    init(pool: HTTP2Pool, token: ProviderToken, loop: EventLoop, requestTimeout: Duration) {
         self.pool = pool
+        self.token = token
         self.loop = loop
         self.requestTimeout = requestTimeout
     }
@@ -31,6 +34,17 @@ final class PushFeed {
     func add(_ unit: UnitInWork, segment: Int) {
         let item = Item(unit: unit, segment: segment)
         if unit.isUrgent { urgent.append(item) } else { bulk.append(item) }
+    }
+
+    /// Does to a connection what an answer that came over it calls for.
+    func carryOut(_ fate: ConnectionFate, on connection: UInt32) {
+        switch fate {
+        case .keep: return
+        case .drain, .replace: break
+        case .retoken: _ = token.renewAfterExpired()
+        case .freezeToken: token.freeze()
+        }
+        pool.retire(connection: connection)
     }
 
     /// Hands pushes to the pool until it is full or nothing waits; `ended` hears of each unit that left the line.
@@ -57,8 +71,8 @@ final class PushFeed {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
         guard unit.stopReason == nil else { return true }
-        if !pauses.isEmpty, !unit.isProbe, let scope = unit.pause(of: item.segment, among: pauses) {
-            unit.park(item.segment, scope)
+        if !pauses.isEmpty, !unit.isProbe, unit.isHeld(item.segment, byAnyOf: pauses) {
+            unit.park(item.segment)
             return true
         }
         return submit(unit, item.segment)
@@ -71,7 +85,7 @@ final class PushFeed {
             let request = unsafe HTTP2Request(
                 path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)),
                 tag: UInt64(unit.slot) << 32 | UInt64(index), deadline: deadline)
-            guard pool.submit(request, head: unit.segments[segment].head) else {
+            guard pool.submit(request, head: unit.head) else {
                 unit.segments[segment].again.append(index)
                 return false
             }

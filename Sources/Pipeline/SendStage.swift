@@ -96,6 +96,11 @@ final class SendStage: HTTP2RequestHandler {
         for feed in feeds.values { feed.pool.withdraw { slots.contains($0 >> 32) } }
     }
 
+    /// The feed that carried a device.
+    func feed(of unit: UnitInWork, _ index: Int) -> PushFeed? {
+        feeds[FeedKey(app: unit.work.content.app, environment: unit.environment(of: index))]
+    }
+
     private func line(_ unit: UnitInWork, up place: Int) {
         let key = FeedKey(app: unit.work.content.app, environment: unit.segments[place].environment)
         feeds[key]?.add(unit, segment: place)

@@ -9,7 +9,6 @@ import Reactor
 /// The part of a unit that goes to one environment, in the order of sending.
 struct UnitSegment {
     let environment: PushEnvironment
-    let head: HTTP2RequestHead
     /// Indices of the unit's devices.
     let range: Range<Int>
     /// The first device that has not been handed to the wire yet.
@@ -56,7 +55,10 @@ struct UnitSegment {
     /// What the settle will write.
     var settlement: UnitSettlement
 
+    let head: HTTP2RequestHead
     var segments: [UnitSegment]
+    /// How often a device went again because an answer asked for it.
+    private var resends: [Int: Int] = [:]
     /// Why nothing more of it is handed to the wire.
     private(set) var stopReason: StopReason?
     private(set) var inFlight = 0
@@ -66,13 +68,14 @@ struct UnitSegment {
     private let paths: PathBlock
     private let pushIDs: UnsafeMutableRawPointer
 
-    /// Lays out the devices; `head` makes the request head of an environment.
+    /// Lays out the devices; `head` is what all its requests have in common.
     init(
         work: WorkUnit, devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool,
-        topic: String, pathPrefix: String, head: (PushEnvironment) -> HTTP2RequestHead
+        topic: String, pathPrefix: String, head: HTTP2RequestHead
     ) {
         self.work = work
         self.topic = topic
+        self.head = head
         self.isProbe = isProbe
         self.claimed = claimed
         self.lease = lease
@@ -86,11 +89,12 @@ struct UnitSegment {
             defer { start += part.ids.count }
             let range = start..<(start + part.ids.count)
             return UnitSegment(
-                environment: part.environment, head: head(part.environment), range: range, next: range.lowerBound)
+                environment: part.environment, range: range, next: range.lowerBound)
         }
-        for index in ids.indices {
+        let named = ids.indices.allSatisfy { index in
             unsafe APNsID.write(notification: work.key.notification, device: ids[index], into: pushID(index))
         }
+        if !named { refuse(reason: "an id beyond 60 bits does not fit into an apns-id") }
     }
 
     deinit { unsafe pushIDs.deallocate() }
@@ -146,6 +150,12 @@ struct UnitSegment {
         segments[segment(of: index)].again.append(index)
     }
 
+    /// How often a device went again because an answer asked for it.
+    func resends(of index: Int) -> Int { resends.isEmpty ? 0 : resends[index] ?? 0 }
+
+    /// An answer asked for the device to go again at once.
+    func askedAgain(_ index: Int) { resends[index, default: 0] += 1 }
+
     /// Hands nothing more to the wire; the first reason stays, but nothing is stronger than a lost lease.
     func stop(_ reason: StopReason) {
         if stopReason == nil || reason == .leaseEnded { stopReason = reason }
@@ -163,6 +173,21 @@ struct UnitSegment {
         }
     }
 
+    /// Books all that waits as refused without sending it.
+    func refuse(reason: String) {
+        for place in segments.indices {
+            for index in segments[place].takeWaiting() {
+                undecided -= 1
+                settlement.rejected += 1
+                settlement.failures.append(
+                    DeviceFailure(
+                        device: ids[index], token: token(index), environment: segments[place].environment, status: 0,
+                        reason: reason, isFinal: true, time: claimed))
+            }
+        }
+        settlement.error = reason
+    }
+
     /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.
     func handBackRest() {
         let rest = segments.indices.flatMap { segments[$0].takeWaiting() }
@@ -174,9 +199,9 @@ struct UnitSegment {
 
     // MARK: Pauses
 
-    /// The pause that forbids a segment, if any of `pauses` does.
-    func pause(of segment: Int, among pauses: Set<ScopePause>) -> ScopePause? {
-        pauses.first { isHeld(segment, by: $0) }
+    /// Whether any of `pauses` forbids a segment.
+    func isHeld(_ segment: Int, byAnyOf pauses: Set<ScopePause>) -> Bool {
+        pauses.contains { isHeld(segment, by: $0) }
     }
 
     /// Whether a pause covers a segment.
@@ -186,13 +211,14 @@ struct UnitSegment {
     }
 
     /// Moves what waits of a segment into a batch that waits for its scope to resume.
-    func park(_ segment: Int, _ scope: ScopePause) {
+    func park(_ segment: Int) {
         let waiting = segments[segment].takeWaiting()
         guard !waiting.isEmpty else { return }
         undecided -= waiting.count
         addRequeue(
             Requeue(
-                state: .parked, isCharged: false, delay: .zero, environment: scope.environment, topic: scope.topic),
+                state: .parked, isCharged: false, delay: .zero, environment: segments[segment].environment,
+                topic: topic),
             devices: waiting.map { ids[$0] })
     }
 }
