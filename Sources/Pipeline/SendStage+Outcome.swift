@@ -50,7 +50,8 @@ extension SendStage {
 
     private func retryLater(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ kind: RetryKind) {
         let decision = retry.decide(
-            kind, attempt: Int(unit.work.attempt), retryAfter: result.retryAfter, using: &random)
+            kind, attempt: Int(unit.work.attempt), retryAfter: result.retryAfter, remaining: unit.remaining,
+            using: &random)
         guard case .again(let delay) = decision else { return reject(unit, index, result) }
         book(unit, index, result, isFinal: false)
         requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))
@@ -67,7 +68,8 @@ extension SendStage {
     private func unanswered(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
         counters.counts.unanswered += 1
         if !unit.work.atMostOnce {
-            let decision = retry.decide(.unanswered, attempt: Int(unit.work.attempt), using: &random)
+            let decision = retry.decide(
+                .unanswered, attempt: Int(unit.work.attempt), remaining: unit.remaining, using: &random)
             if case .again(let delay) = decision {
                 book(unit, index, result, isFinal: false)
                 return requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))
