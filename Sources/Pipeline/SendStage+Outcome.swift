@@ -42,8 +42,8 @@ extension SendStage {
 
     private func retire(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ asOf: Int64?) {
         let device = unit.device(index)
-        // A token given by value and not registered has no row to retire.
-        guard device > 0 else { return }
+        // A channel has no row to retire.
+        guard device != 0 else { return }
         unit.settlement.retirements.append(
             Retirement(device: device, reason: result.label, asOf: asOf, sentAt: unit.claimed))
     }
