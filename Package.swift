@@ -49,7 +49,7 @@ let package = Package(
         module("APNs", uses: ["PushModel", "HTTP2", "TLS", "Reactor", "Telemetry"]),
         .target(
             name: "Schema", path: "sql", exclude: ["README.md"], sources: ["Schema.swift"],
-            swiftSettings: strict),
+            resources: [.embedInCode("migrations"), .embedInCode("objects")], swiftSettings: strict),
         module("PushStore", uses: ["PushModel", "Schema", "Postgres", "Reactor", "Telemetry"]),
         module("Pipeline", uses: ["PushModel", "APNs", "PushStore", "HTTP2", "Postgres", "Reactor", "Telemetry"]),
 
@@ -78,9 +78,12 @@ let package = Package(
         suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
-        suite("APNsTests", uses: ["APNs", "PushModel", "TLS", "TestSupport"]),
+        suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
+        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
-        suite("SimulatorTests", uses: ["APNsSimulator", "TLS", "TestSupport"]),
-        suite("EndToEndTests", uses: ["TestSupport"]),
+        suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
+        suite(
+            "EndToEndTests",
+            uses: ["pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport"]),
     ]
 )

@@ -27,26 +27,13 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
     package static func < (a: Self, b: Self) -> Bool { a.nanoseconds < b.nanoseconds }
 }
 
-/// A point on `CLOCK_BOOTTIME`, in nanoseconds; goes on while the machine is suspended, as a lease does.
-package struct BootTime: Comparable, Hashable, Sendable {
-    /// Nanoseconds since the machine started.
-    package var nanoseconds: UInt64
+/// Readings of clocks that are not for waiting.
+package enum SystemClock {
+    /// `CLOCK_BOOTTIME` in nanoseconds: goes on while the machine is suspended, as a lease does.
+    package static var bootNanoseconds: UInt64 { readClock(CLOCK_BOOTTIME) }
 
-    /// Makes a point from nanoseconds since the machine's start.
-    package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
-
-    /// Reads the clock.
-    package static func now() -> BootTime { BootTime(nanoseconds: readClock(CLOCK_BOOTTIME)) }
-
-    /// Returns the point `duration` later; saturates at both ends.
-    package func advanced(by duration: Duration) -> BootTime {
-        BootTime(nanoseconds: saturating(nanoseconds, plus: duration))
-    }
-
-    /// Returns the time from `earlier` to this point; negative when `earlier` is later.
-    package func since(_ earlier: BootTime) -> Duration { difference(nanoseconds, earlier.nanoseconds) }
-
-    package static func < (a: Self, b: Self) -> Bool { a.nanoseconds < b.nanoseconds }
+    /// Seconds since 1970 by this machine's clock, which may jump.
+    package static var unixSeconds: Int64 { Int64(readClock(CLOCK_REALTIME) / 1_000_000_000) }
 }
 
 extension Duration {

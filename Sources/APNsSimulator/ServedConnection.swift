@@ -1,0 +1,55 @@
+// What the simulator keeps for each connection of a sender.
+
+import HTTP2
+import Reactor
+
+/// One connection of a sender, from its handshake to its end; lives on the simulator's loop.
+final class ServedConnection {
+    /// Counts the connections of a simulator from 1.
+    let number: Int
+    /// Which service it reached; on a shared port the first request tells.
+    var environment: SimulatedEnvironment?
+    /// The HTTP/2 side; it owns us, so it is not kept alive from here.
+    private(set) weak var wire: HTTP2ServerConnection?
+
+    var trust = ConnectionTrust()
+    var limit = StreamLimit()
+    /// Requests that came in.
+    var requests = 0
+    /// Requests that wait for their answer, for a while or for ever.
+    var held: [Int32: JudgedRequest] = [:]
+    /// Whether SETTINGS have been sent, so that the limit may be announced.
+    var hasSettings = false
+    /// Whether GOAWAY has been sent.
+    var isGoingAway = false
+    /// Whether new requests are left lying.
+    var isDeaf = false
+    /// Whether nothing is answered any more.
+    var isMute = false
+    /// When something last happened.
+    var lastActive: MonotonicTime
+    /// Why we end it; nil when the sender does.
+    var cause: String?
+
+    init(number: Int, environment: SimulatedEnvironment?, wire: HTTP2ServerConnection, now: MonotonicTime) {
+        self.number = number
+        self.environment = environment
+        self.wire = wire
+        lastActive = now
+    }
+
+    /// The environment as the journal names it.
+    var place: SimulatedEnvironment { environment ?? .production }
+
+    /// Ends the connection in this way.
+    func end(_ end: HTTP2ServerEnd, cause: String) {
+        self.cause = self.cause ?? cause
+        wire?.close(end)
+    }
+
+    /// Takes no more from the sender and gives it nothing, as a dead network would.
+    func mute() {
+        isMute = true
+        wire?.pauseReading()
+    }
+}

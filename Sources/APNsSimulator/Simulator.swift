@@ -1,0 +1,194 @@
+// The double of Apple's push service: it accepts connections, looks at requests and answers them, and all that
+// happens is told in the journal.
+//
+//     port(s) ─► Gate ─► opened ─► SETTINGS (1 stream)
+//                  │
+//                  ├──► received ─► [arrivals] ──end of turn──► Judge ─► Ruling ─┬─► outbox ─► journal, flush ─► answer
+//                  │                                                             └─► held (delay, silence) ──timer──┘
+//                  └──► closed ─► journal
+//
+// Requests are looked at and answered at the end of a loop's turn, so that the journal is written once for all of them
+// and before any answer leaves. Everything lives on one loop; the rules are in Judge and know nothing of it.
+
+import HTTP2
+package import Reactor
+import TLS
+
+/// One simulated push service, on one loop.
+package final class Simulator {
+    let loop: EventLoop
+    let options: SimulatorOptions
+    let tls: TLSServerContext
+    let journal: Journal
+    var judge: Judge
+    /// The weather of the start, to come back to.
+    let climate: Weather
+
+    var gates: [Gate] = []
+    var connections: [Int: ServedConnection] = [:]
+    var arrivals: [(ServedConnection, HTTP2ServerRequest)] = []
+    var outbox: [Outgoing] = []
+    var waiters: [Waiter] = []
+    var isTurnPlanned = false
+    var isSweeping = false
+    private var nextNumber = 1
+    /// Called when a control command asks the simulator to end.
+    package var onQuit: () -> Void = {}
+
+    /// Makes a simulator that does not listen yet.
+    ///
+    /// - Parameters:
+    ///   - loop: where it will live.
+    ///   - options: what it shall be like.
+    ///   - folder: its credentials.
+    ///   - complain: takes one line for people about a fault that does not end it.
+    /// - Throws: `SimulatorError` when the journal cannot be opened or a key or certificate cannot be used.
+    package init(
+        loop: EventLoop, options: SimulatorOptions, folder: CredentialFolder, complain: @escaping (String) -> Void
+    ) throws {
+        self.loop = loop
+        self.options = options
+        climate = options.weather
+        tls = try folder.serverContext(options.certificate, alpn: options.alpn)
+        journal = try Journal(path: options.journalPath, bodies: options.journalBodies, complain: complain)
+        var rules = PushRules(bundleIDs: Set(options.effectiveBundleIDs), isStrict: options.isStrict)
+        rules.minimumTokenLength = options.minimumTokenLength
+        let keys = try [folder.registeredKey()] + options.keys.map { try $0.load() }
+        judge = Judge(rules: rules, registry: KeyRegistry(keys: keys), weather: options.weather, seed: options.seed)
+    }
+
+    // MARK: Start and end
+
+    /// Listens; on the loop.
+    package func start() throws {
+        let shared: SimulatedEnvironment? = options.sandboxPort == nil ? nil : .production
+        gates = [Gate(simulator: self, environment: shared, port: options.port)]
+        if let port = options.sandboxPort { gates.append(Gate(simulator: self, environment: .sandbox, port: port)) }
+        // The ports are found out even when the weather wants them closed.
+        for gate in gates { try gate.open() }
+        weatherChanged()
+    }
+
+    /// The port of a service.
+    package func port(_ environment: SimulatedEnvironment) -> UInt16 {
+        (environment == .production ? gates.first : gates.last)?.port ?? 0
+    }
+
+    /// The address of a service, as a sender is configured.
+    package func url(_ environment: SimulatedEnvironment) -> String {
+        let host = options.address.contains(":") ? "[\(options.address)]" : options.address
+        let name = ["0.0.0.0", "[::]"].contains(host) ? "localhost" : host
+        return "https://\(name):\(port(environment))"
+    }
+
+    /// Stops listening, ends all connections, writes the journal to its end.
+    package func stop() {
+        for gate in gates { gate.close() }
+        for connection in connections.values { connection.end(.notify, cause: "simulator stopped") }
+        for waiter in waiters { waiter.reply("error the simulator ends") }
+        waiters.removeAll()
+        journal.flush()
+    }
+
+    /// All counts as one line of JSON.
+    package var counts: String { judge.tally.json }
+
+    // MARK: Connections
+
+    func opened(_ wire: HTTP2ServerConnection, _ environment: SimulatedEnvironment?) {
+        let served = ServedConnection(number: nextNumber, environment: environment, wire: wire, now: loop.now)
+        nextNumber += 1
+        wire.context = served
+        connections[served.number] = served
+        judge.tally.opened += 1
+        journal.noteOpened(served.number, served.place)
+        planTurn()
+        switch judge.weather.admission {
+        case .open, .refuse: welcome(served)
+        case .abort: served.end(.abort, cause: "admission")
+        case .mute: served.mute()
+        }
+    }
+
+    /// Sends the first SETTINGS, at once or as late as the weather wants.
+    private func welcome(_ served: ServedConnection) {
+        let delay = judge.weather.settingsDelay
+        if delay == .zero { return sendFirstSettings(served) }
+        loop.schedule(after: delay) { [weak self, weak served] in
+            if let self, let served { sendFirstSettings(served) }
+        }
+    }
+
+    private func sendFirstSettings(_ served: ServedConnection) {
+        served.hasSettings = true
+        let limit = served.limit.takeAnnouncement(judge.weather.levels) ?? judge.weather.levels.first
+        // The other values are those that senders have seen.
+        served.wire?.submitSettings(
+            HTTP2ServerSettings(
+                maxConcurrentStreams: UInt32(clamping: limit), initialWindowSize: 65_535, maxHeaderListSize: 8_000,
+                headerTableSize: 4_096))
+    }
+
+    func closed(_ wire: HTTP2ServerConnection) {
+        guard let served = wire.context as? ServedConnection else { return }
+        connections[served.number] = nil
+        for (_, judged) in served.held.sorted(by: { $0.key < $1.key }) { noteLost(judged, "lost") }
+        served.held.removeAll()
+        judge.tally.closed += 1
+        journal.noteClosed(
+            served.number, served.place, requests: served.requests, cause: served.cause ?? "the sender")
+        planTurn()
+    }
+
+    // MARK: Turns
+
+    /// Makes sure that the end of this turn is ours.
+    func planTurn() {
+        guard !isTurnPlanned else { return }
+        isTurnPlanned = true
+        loop.atEndOfTurn(self)
+    }
+}
+
+/// One listening port.
+final class Gate: HTTP2ServerHandler {
+    private unowned let simulator: Simulator
+    /// nil: the requests tell.
+    private let environment: SimulatedEnvironment?
+    /// The port; found out when it was left to the kernel.
+    private(set) var port: UInt16
+    private var server: HTTP2Server?
+
+    init(simulator: Simulator, environment: SimulatedEnvironment?, port: UInt16) {
+        self.simulator = simulator
+        self.environment = environment
+        self.port = port
+    }
+
+    /// Listens, again on the same port.
+    func open() throws {
+        guard server == nil else { return }
+        var configuration = HTTP2ServerConfiguration()
+        configuration.initialSettings = nil
+        let server = try HTTP2Server(
+            loop: simulator.loop, address: simulator.options.address, port: port, tls: simulator.tls,
+            configuration: configuration, handler: self)
+        port = server.port
+        self.server = server
+    }
+
+    /// Stops listening; connections stay.
+    func close() {
+        server?.stopListening()
+        server = nil
+    }
+
+    func opened(_ connection: HTTP2ServerConnection) { simulator.opened(connection, environment) }
+    func received(_ request: HTTP2ServerRequest, on connection: HTTP2ServerConnection) {
+        simulator.received(request, on: connection)
+    }
+    func streamClosed(_ streamID: Int32, code: UInt32, on connection: HTTP2ServerConnection) {
+        simulator.streamClosed(streamID, code: code, on: connection)
+    }
+    func closed(_ connection: HTTP2ServerConnection) { simulator.closed(connection) }
+}

@@ -1,0 +1,52 @@
+// Keeping what is held: renews the leases of what is on the wire and stops what must not be sent any more.
+
+import Postgres
+import PushModel
+import PushStore
+import Reactor
+import Telemetry
+
+extension Lane {
+    /// Looks at the statuses every two seconds while something is being sent, and renews when it is time.
+    func keepLoop() async {
+        while phase != .ended {
+            _ = await mayKeep.wait(stage.devicesInWork > 0 ? settings.lookInterval : nil)
+            guard phase != .ended, stage.devicesInWork > 0 else { continue }
+            do throws(PostgresError) {
+                try await renewDue()
+                try await lookAround()
+            } catch {
+                await pauseAfter(error, "keeping the leases failed")
+            }
+        }
+    }
+
+    /// Renews the leases whose time has come; a unit that is no longer ours is not sent any more.
+    private func renewDue() async throws(PostgresError) {
+        let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
+        let due = stage.unitsInWork.filter { $0.lease.renewAt <= asked }
+        guard !due.isEmpty else { return }
+        let states = try await settles.renew(due.map(\.work.key), leases: settings.leases)
+        for (unit, state) in zip(due, states) {
+            if state.isHeld {
+                unit.lease.renewed(asked: asked, using: &random)
+            } else {
+                unit.lease.lost()
+            }
+        }
+        let lost = Set(zip(due, states).filter { !$0.1.isHeld }.map { ObjectIdentifier($0.0) })
+        guard !lost.isEmpty else { return }
+        logger.warning("leases were lost", [.units: lost.count])
+        stage.stop(.leaseEnded) { lost.contains(ObjectIdentifier($0)) }
+    }
+
+    /// Stops what was cancelled or has expired since it was claimed.
+    private func lookAround() async throws(PostgresError) {
+        let ids = Set(stage.unitsInWork.map(\.work.key.notification)).sorted()
+        guard !ids.isEmpty else { return }
+        let statuses = try await settles.look(ids)
+        let stopped = Set(zip(ids, statuses).filter { $0.1?.allowsSending != true }.map(\.0))
+        guard !stopped.isEmpty else { return }
+        stage.stop(.withdrawn) { stopped.contains($0.work.key.notification) }
+    }
+}

@@ -1,0 +1,120 @@
+// A lane: one thread that takes notifications from the database to Apple and back.
+//
+//     claim ──► expand ──► send ──► settle ──► finalise
+//       ▲                                │
+//       └────────── room again ◄─────────┘
+//
+// Three tasks share the lane's actor and its state: one claims and expands, one settles and finalises, one keeps the
+// leases and looks for cancelled work. They meet at signals; there is an await for each batch, never for each push.
+//
+// A lane ends in one way: no new claims, nothing new on the wire, what is on the wire is answered or times out,
+// everything known is written back, the rest is given back.
+
+import Postgres
+import PushModel
+import PushStore
+import Reactor
+import Telemetry
+
+/// One lane; its state is touched on its loop only. Make it on that loop.
+actor Lane {
+    nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.serialExecutor.asUnownedSerialExecutor() }
+
+    let settings: LaneSettings
+    let plan: ClaimPlan
+    let logger: Logger
+    let counters: LaneCounters
+    let routes: [String: OpenRoute]
+    let claims: QueueStore
+    let settles: QueueStore
+    let stage: SendStage
+    let ended: EndedUnits
+
+    /// Raised when there may be something to claim, or room for it.
+    let mayClaim: LoopSignal
+    /// Raised when the keeper should look around.
+    let mayKeep: LoopSignal
+    var schedule = ClaimSchedule()
+    var walk = DueWalk()
+    var phase = Phase.running
+    /// Whether the claiming task may still bring units.
+    var isClaiming = true
+    /// Devices whose results are being written at this moment.
+    var settling = 0
+    var random = SystemRandomNumberGenerator()
+
+    /// How far the lane is from its end.
+    enum Phase {
+        /// Claims and sends.
+        case running
+        /// Claims nothing more; what is known is being written back.
+        case draining
+        /// Nothing is left to do.
+        case ended
+    }
+
+    /// Builds the lane's parts; nothing is connected yet.
+    init(
+        loop: EventLoop, settings: LaneSettings, routes: [AppRoute], connections: Int, sessions: SessionFactory,
+        logger: Logger
+    ) {
+        loop.assertOnLoop()
+        self.loop = loop
+        self.settings = settings
+        let counters = LaneCounters()
+        self.counters = counters
+        self.logger = logger
+        plan = ClaimPlan(batchSize: settings.batchSize)
+        mayClaim = LoopSignal(loop: loop)
+        mayKeep = LoopSignal(loop: loop)
+        claims = sessions.queue(on: loop, purpose: "claim")
+        settles = sessions.queue(on: loop, purpose: "settle")
+        let ended = EndedUnits(loop: loop)
+        self.ended = ended
+        let stage = SendStage(loop: loop, retry: settings.retry, counters: counters, logger: logger) { ended.add($0) }
+        self.stage = stage
+        self.routes = Dictionary(
+            uniqueKeysWithValues: routes.map { route in
+                (route.served.name, route.open(on: loop, stage: stage, connections: connections, settings, logger))
+            })
+    }
+
+    /// Works until `stop` was called, or with `once` until nothing is due; returns when everything is written back.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask(executorPreference: loop.taskExecutor) { await self.claimLoop() }
+            group.addTask(executorPreference: loop.taskExecutor) { await self.settleLoop() }
+            group.addTask(executorPreference: loop.taskExecutor) { await self.keepLoop() }
+        }
+        for route in routes.values { route.close() }
+        claims.close()
+        settles.close()
+    }
+
+    /// What the lane has done since its start.
+    var counts: LaneCounts { counters.counts }
+
+    /// Something is due, or a notification was cancelled: look at once.
+    func wake(cancelled: [Int64] = []) {
+        schedule.wake()
+        mayClaim.raise()
+        if !cancelled.isEmpty { mayKeep.raise() }
+    }
+
+    /// Begins the end: nothing more is claimed or handed to the wire.
+    func stop() {
+        guard phase == .running else { return }
+        phase = .draining
+        stage.stopAll()
+        mayClaim.raise()
+        ended.signal.raise()
+    }
+
+    /// The grace time is over: what has no answer by now is booked as such, and the lane ends as soon as that is
+    /// written back.
+    func giveUpWaiting() {
+        stop()
+        for route in routes.values { route.close() }
+    }
+}

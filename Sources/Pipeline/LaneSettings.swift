@@ -1,0 +1,24 @@
+// What a lane is told at its start; the same for all lanes of a process.
+
+import PushModel
+import PushStore
+
+/// Sizes and times of a lane.
+struct LaneSettings: Sendable {
+    /// The apps this process has credentials for.
+    var apps: [ServedApp]
+    /// Devices in one batch.
+    var batchSize = 500
+    /// How long a claim holds, and what follows from it.
+    var leases = LeaseRules()
+    /// When a device is tried again.
+    var retry = RetryPolicy()
+    /// How often the statuses of what is being sent are looked at.
+    var lookInterval: Duration = .seconds(2)
+    /// A result waits at most this long for others before it is written back.
+    var settleTick: Duration = .milliseconds(50)
+    /// How long a request may take.
+    var requestTimeout: Duration = .seconds(15)
+    /// Stop when nothing is due any more.
+    var once = false
+}

@@ -1,0 +1,115 @@
+// What an answer means for the device, the unit and the queue: the verdicts of the rules, carried out.
+
+import APNs
+import HTTP2
+import PushModel
+import PushStore
+import Reactor
+
+extension SendStage {
+    /// Books the end of one request.
+    func record(_ outcome: HTTP2Outcome, of unit: UnitInWork, _ index: Int) {
+        if case .answered(let response) = outcome, response.status == 200 { return acceptedByApple(unit) }
+        let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
+        if case .answered(let response) = outcome {
+            counters.counts.notAccepted += 1
+            feed(of: unit, index)?.carryOut(result.verdict.connection, on: response.connection)
+        }
+        if case .deactivate(let asOf) = result.verdict.device { retire(unit, index, result, asOf) }
+        switch result.verdict.request {
+        case .accepted: acceptedByApple(unit)
+        case .rejected: reject(unit, index, result)
+        case .retryLater(let kind): retryLater(unit, index, result, kind)
+        case .resend: resend(unit, index, outcome)
+        case .unknown: unanswered(unit, index, result)
+        case .hold(let scope): hold(unit, index, result, scope)
+        }
+    }
+
+    private func acceptedByApple(_ unit: UnitInWork) {
+        counters.counts.accepted += 1
+        unit.settlement.accepted += 1
+        unit.settlement.lastAcceptance = loop.now
+        unit.decided()
+    }
+
+    private func reject(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
+        unit.settlement.rejected += 1
+        unit.settlement.error = unit.settlement.error ?? result.label
+        book(unit, index, result, isFinal: true)
+        unit.decided()
+    }
+
+    private func retire(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ asOf: Int64?) {
+        let device = unit.device(index)
+        // A channel has no row to retire.
+        guard device != 0 else { return }
+        unit.settlement.retirements.append(
+            Retirement(device: device, reason: result.label, asOf: asOf, sentAt: unit.claimed))
+    }
+
+    private func retryLater(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ kind: RetryKind) {
+        let decision = retry.decide(
+            kind, attempt: Int(unit.work.attempt), retryAfter: result.retryAfter, remaining: unit.remaining,
+            using: &random)
+        guard case .again(let delay) = decision else { return reject(unit, index, result) }
+        book(unit, index, result, isFinal: false)
+        requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))
+    }
+
+    /// It was certainly not processed: it goes again at once and no attempt is charged.
+    private func resend(_ unit: UnitInWork, _ index: Int, _ outcome: HTTP2Outcome) {
+        counters.counts.resent += 1
+        if case .answered = outcome { unit.askedAgain(index) }
+        sendAgain(unit, index)
+    }
+
+    /// The push was written and no answer came: repeated with the same ids, unless it may arrive at most once.
+    private func unanswered(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
+        counters.counts.unanswered += 1
+        if !unit.work.atMostOnce {
+            let decision = retry.decide(
+                .unanswered, attempt: Int(unit.work.attempt), remaining: unit.remaining, using: &random)
+            if case .again(let delay) = decision {
+                book(unit, index, result, isFinal: false)
+                return requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))
+            }
+        }
+        unit.settlement.unknown += 1
+        unit.settlement.error = unit.settlement.error ?? result.label
+        book(unit, index, result, isFinal: true)
+        unit.decided()
+    }
+
+    /// The fault is not the device's: it waits, uncharged, until its scope is sent to again.
+    private func hold(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ scope: PauseScope) {
+        let pause = ScopePause(
+            app: unit.work.content.app, environment: scope.namesEnvironment ? unit.environment(of: index) : nil,
+            topic: scope.namesTopic ? unit.topic : nil, reason: result.label)
+        book(unit, index, result, isFinal: false)
+        // The environment is that of the device in any case: a batch holds devices of one environment only.
+        requeue(
+            unit, index,
+            Requeue(
+                state: .parked, isCharged: false, delay: .zero, environment: unit.environment(of: index),
+                topic: unit.topic))
+        self.pause(pause)
+    }
+
+    private func requeue(_ unit: UnitInWork, _ index: Int, _ requeue: Requeue) {
+        unit.addRequeue(requeue, devices: [unit.device(index)])
+        unit.decided()
+    }
+
+    private func book(_ unit: UnitInWork, _ index: Int, _ result: PushResult, isFinal: Bool) {
+        unit.settlement.failures.append(
+            DeviceFailure(
+                device: unit.device(index), token: unit.token(index), environment: unit.environment(of: index),
+                status: result.status, reason: result.label, isFinal: isFinal, time: loop.now))
+    }
+}
+
+extension PushResult {
+    /// The reason, or the status where there was no readable one; never empty.
+    var label: String { reason.isEmpty ? "HTTP \(status)" : reason }
+}

@@ -1,0 +1,168 @@
+// The third stage of a lane: units go in, pushes go out over the pools, and each unit comes out again when the fate
+// of all its devices is known.
+//
+//     accept(unit) ──► feed (urgent | bulk) ──► pool ──► answer ──► verdict ──► unit ended ──► settle
+//                          ▲                                  │
+//                          └──── certainly not processed ◄────┘
+//
+// Everything here is synchronous and runs on the lane's loop; a push costs a slot and no allocation.
+
+import HTTP2
+import PushModel
+import PushStore
+import Reactor
+import Telemetry
+
+/// Sends the devices of units and says what became of them; loop-confined.
+final class SendStage: HTTP2RequestHandler {
+    let loop: EventLoop
+    let retry: RetryPolicy
+    let logger: Logger
+    let counters: LaneCounters
+    var random = SystemRandomNumberGenerator()
+
+    /// Scopes that must not be sent to, by the database and by what this lane has just met.
+    private(set) var pauses: Set<ScopePause> = []
+    /// Scopes that this lane has found at fault and not yet written down.
+    private(set) var newPauses: Set<ScopePause> = []
+
+    /// Devices of all units that have not ended.
+    private(set) var devicesInWork = 0
+
+    private let onUnitEnded: (UnitInWork) -> Void
+    private var feeds: [FeedKey: PushFeed] = [:]
+    private var units: [UnitInWork?] = []
+    private var freeSlots: [Int] = []
+    private var isPumpPlanned = false
+    private var isStopping = false
+
+    private struct FeedKey: Hashable {
+        let app: String
+        let environment: PushEnvironment
+    }
+
+    init(
+        loop: EventLoop, retry: RetryPolicy, counters: LaneCounters, logger: Logger,
+        onUnitEnded: @escaping (UnitInWork) -> Void
+    ) {
+        self.loop = loop
+        self.retry = retry
+        self.counters = counters
+        self.logger = logger
+        self.onUnitEnded = onUnitEnded
+    }
+
+    /// Adds the feed that carries an app's pushes to one environment.
+    func attach(_ feed: PushFeed, app: String, environment: PushEnvironment) {
+        feeds[FeedKey(app: app, environment: environment)] = feed
+    }
+
+    /// How many streams the gateways allow at present, over all pools.
+    var streams: Int { feeds.values.reduce(0) { $0 + $1.pool.streamCapacity } }
+
+    // MARK: Units
+
+    /// Takes a unit; it ends at once when it has no devices.
+    func accept(_ unit: UnitInWork) {
+        unit.slot = freeSlots.popLast() ?? units.count
+        if unit.slot == units.count { units.append(unit) } else { units[unit.slot] = unit }
+        devicesInWork += unit.count
+        if isStopping { unit.stop(.stopping) }
+        for place in unit.segments.indices { line(unit, up: place) }
+        endIfDecided(unit)
+    }
+
+    /// The units that have not ended.
+    var unitsInWork: [UnitInWork] { units.compactMap(\.self) }
+
+    /// Hands nothing more of these units to the wire; what is on the wire ends by itself.
+    func stop(_ reason: StopReason, where matches: (UnitInWork) -> Bool) {
+        let stopped = unitsInWork.filter { $0.stopReason == nil && matches($0) }
+        for unit in stopped { unit.stop(reason) }
+        withdrawQueued(stopped)
+        for unit in stopped { endIfDecided(unit) }
+    }
+
+    /// Hands nothing more of any unit to the wire, now and later.
+    func stopAll() {
+        isStopping = true
+        stop(.stopping) { _ in true }
+    }
+
+    /// What is queued in a pool of a stopped unit comes back at once, as certainly not processed.
+    private func withdrawQueued(_ stopped: [UnitInWork]) {
+        guard !stopped.isEmpty else { return }
+        let slots = Set(stopped.map { UInt64($0.slot) })
+        for feed in feeds.values { feed.pool.withdraw { slots.contains($0 >> 32) } }
+    }
+
+    /// The feed that carried a device.
+    func feed(of unit: UnitInWork, _ index: Int) -> PushFeed? {
+        feeds[FeedKey(app: unit.work.content.app, environment: unit.environment(of: index))]
+    }
+
+    private func line(_ unit: UnitInWork, up place: Int) {
+        let key = FeedKey(app: unit.work.content.app, environment: unit.segments[place].environment)
+        feeds[key]?.add(unit, segment: place)
+        planPump()
+    }
+
+    /// Lets a unit go when the fate of all its devices is known; its slot is free for the next one.
+    private func endIfDecided(_ unit: UnitInWork) {
+        guard unit.isEnded, unit.slot < units.count, units[unit.slot] === unit else { return }
+        units[unit.slot] = nil
+        freeSlots.append(unit.slot)
+        devicesInWork -= unit.count
+        onUnitEnded(unit)
+    }
+
+    // MARK: Pauses
+
+    /// Replaces what the database says about pauses.
+    func setPauses(_ stored: Set<ScopePause>) { pauses = stored.union(newPauses) }
+
+    /// Stops a scope at once; the next settle writes it down for all others.
+    func pause(_ scope: ScopePause) {
+        guard pauses.insert(scope).inserted else { return }
+        newPauses.insert(scope)
+        logger.error(
+            "sending is paused",
+            [.app: scope.app, .environment: scope.environment?.rawValue, .topic: scope.topic, .reason: scope.reason])
+    }
+
+    /// What has been written down need not be written again.
+    func pausesStored(_ stored: Set<ScopePause>) { newPauses.subtract(stored) }
+
+    // MARK: The wire
+
+    func requestEnded(tag: UInt64, _ outcome: HTTP2Outcome) {
+        let slot = Int(tag >> 32)
+        guard slot < units.count, let unit = units[slot] else {
+            preconditionFailure("a request outlived its unit")
+        }
+        record(outcome, of: unit, Int(tag & 0xffff_ffff))
+        endIfDecided(unit)
+    }
+
+    func poolHasSpace() { planPump() }
+
+    /// A device waits again, since the gateway certainly did not process its push.
+    func sendAgain(_ unit: UnitInWork, _ index: Int) {
+        unit.returned(index)
+        if unit.stopReason == nil { line(unit, up: unit.segment(of: index)) }
+    }
+
+    private func planPump() {
+        guard !isPumpPlanned else { return }
+        isPumpPlanned = true
+        loop.atEndOfTurn(self)
+    }
+}
+
+extension SendStage: TurnHandler {
+    func turnEnded() {
+        isPumpPlanned = false
+        let now = BootTime(nanoseconds: SystemClock.bootNanoseconds)
+        for feed in feeds.values { feed.pump(now, pauses: pauses, ended: endIfDecided) }
+    }
+}

@@ -1,0 +1,194 @@
+// What a process needs once: polls for what falls due, sweeps, gives signs of life, listens for wake-ups, and leads
+// the lanes to their end when a signal comes. Lanes work without it; it only tells them when it is worth looking.
+
+import APNs
+import CLinux
+import Postgres
+import PushModel
+import PushStore
+import Reactor
+import Telemetry
+
+/// The head of a worker process, on a loop of its own. Make it on that loop.
+actor Supervisor {
+    nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.serialExecutor.asUnownedSerialExecutor() }
+
+    let settings: WorkerSettings
+    let laneSettings: LaneSettings
+    let lanes: [Lane]
+    let logger: Logger
+    let store: QueueStore
+    private let mayPoll: LoopSignal
+    private let mayMaintain: LoopSignal
+    private var signalsSeen = 0
+    private var isEnding = false
+    private var random = SystemRandomNumberGenerator()
+
+    init(
+        loop: EventLoop, settings: WorkerSettings, laneSettings: LaneSettings, lanes: [Lane],
+        sessions: SessionFactory, logger: Logger
+    ) {
+        loop.assertOnLoop()
+        self.loop = loop
+        self.settings = settings
+        self.laneSettings = laneSettings
+        self.lanes = lanes
+        self.logger = logger
+        store = sessions.queue(on: loop, purpose: "supervise")
+        mayPoll = LoopSignal(loop: loop)
+        mayMaintain = LoopSignal(loop: loop)
+    }
+
+    /// Runs until all lanes have ended.
+    func run() async -> Worker.End {
+        let watch = watchSignals()
+        let listener = listen()
+        logger.notice("worker started", [.owner: store.owner.description, .lanes: lanes.count])
+        await withDiscardingTaskGroup { group in
+            group.addTask(executorPreference: loop.taskExecutor) { await self.maintainLoop() }
+            if !settings.once {
+                group.addTask(executorPreference: loop.taskExecutor) { await self.pollLoop() }
+            }
+            await runLanes()
+            isEnding = true
+            mayPoll.raise()
+            mayMaintain.raise()
+        }
+        watch?.close()
+        listener?.close()
+        await sayGoodbye()
+        store.close()
+        return signalsSeen > 1 ? .interrupted : .done
+    }
+
+    private func runLanes() async {
+        await withDiscardingTaskGroup { group in
+            for lane in lanes {
+                group.addTask(executorPreference: lane.loop.taskExecutor) { await lane.run() }
+            }
+        }
+    }
+
+    // MARK: Poll
+
+    /// Sleeps until something is due, at most the poll interval, and wakes the lanes.
+    private func pollLoop() async {
+        while !isEnding {
+            var pause = settings.pollInterval
+            do throws(PostgresError) {
+                if let due = try await store.nextDue(laneSettings.apps) {
+                    if due <= .zero { await wakeLanes() }
+                    pause = PollPlan.pause(untilDue: due, interval: settings.pollInterval, using: &random)
+                }
+            } catch {
+                logger.warning("poll failed", [.error: error.description, .sqlState: error.sqlState])
+                pause = min(pause, .seconds(1))
+            }
+            guard !isEnding else { return }
+            _ = await mayPoll.wait(pause)
+        }
+    }
+
+    private func wakeLanes(cancelled: [Int64] = []) async {
+        for lane in lanes { await lane.wake(cancelled: cancelled) }
+    }
+
+    /// Something was inserted or cancelled; the word of it may be late or missing, the poll finds it too.
+    private func listen() -> PostgresListener? {
+        guard let database = settings.listenDatabase, !settings.once else { return nil }
+        return PostgresListener(
+            loop: loop, configuration: database, channels: ["pgpush", "pgpush_cancel"], logger: logger
+        ) { [self] event in
+            guard case .notified(let channel, let payload) = event else { return }
+            assumeIsolated { $0.heard(channel: channel, payload: payload) }
+        }
+    }
+
+    private func heard(channel: String, payload: String) {
+        let cancelled = channel == "pgpush_cancel" ? Int64(payload).map { [$0] } ?? [] : []
+        if cancelled.isEmpty { mayPoll.raise() }
+        let lanes = lanes
+        Task(executorPreference: loop.taskExecutor) {
+            for lane in lanes { await lane.wake(cancelled: cancelled) }
+        }
+    }
+
+    // MARK: Maintain
+
+    private func maintainLoop() async {
+        let report = WorkerReport(
+            host: hostName(), processID: getpid(), version: settings.version, lanes: Int32(clamping: lanes.count),
+            apps: laneSettings.apps.map(\.name))
+        while !isEnding {
+            do throws(PostgresError) {
+                let time = try await store.maintain(report, apps: laneSettings.apps, leases: laneSettings.leases)
+                let ahead = DatabaseClock.learn(databaseMicroseconds: time)
+                for route in settings.routes { route.token.setClockOffset(ahead) }
+            } catch {
+                logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
+            }
+            guard !isEnding else { return }
+            _ = await mayMaintain.wait(PollPlan.maintenancePause(using: &random))
+        }
+    }
+
+    private func sayGoodbye() async {
+        do throws(PostgresError) {
+            try await store.goodbye()
+        } catch {
+            logger.info("could not sign off", [.error: error.description])
+        }
+        var counts = LaneCounts()
+        for lane in lanes { counts = counts + (await lane.counts) }
+        logger.notice(
+            "worker ended",
+            [
+                .accepted: counts.accepted, .notAccepted: counts.notAccepted, .unanswered: counts.unanswered,
+                .fenced: counts.fenced,
+            ])
+    }
+
+    // MARK: Signals
+
+    private func watchSignals() -> SignalWatch? {
+        do throws(ReactorError) {
+            return try SignalWatch(loop: loop, signals: [SIGTERM, SIGINT]) { [self] number in
+                assumeIsolated { $0.received(number) }
+            }
+        } catch {
+            logger.error("signals cannot be received", [.error: error.description])
+            return nil
+        }
+    }
+
+    /// The first signal begins the orderly end, the second cuts it short.
+    private func received(_ number: Int32) {
+        signalsSeen += 1
+        logger.notice("stopping", [.signal: number, .grace: settings.grace.components.seconds])
+        if signalsSeen > 1 { exitAtOnce(number) }
+        let lanes = lanes
+        Task(executorPreference: loop.taskExecutor) {
+            for lane in lanes { await lane.stop() }
+        }
+        loop.schedule(after: settings.grace) {
+            Task(executorPreference: self.loop.taskExecutor) {
+                for lane in lanes { await lane.giveUpWaiting() }
+            }
+        }
+    }
+
+    /// What is unfinished stays under its lease and is taken over when that has ended.
+    private func exitAtOnce(_ number: Int32) -> Never {
+        logger.warning("stopped at once; what was being sent is taken over when its lease ends", [.signal: number])
+        _exit(130)
+    }
+}
+
+private func hostName() -> String {
+    unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+        guard let text = buffer.baseAddress, unsafe gethostname(text, buffer.count - 1) == 0 else { return "unknown" }
+        unsafe buffer[buffer.count - 1] = 0
+        return unsafe String(cString: text)
+    }
+}

@@ -1,0 +1,224 @@
+// A unit on the wire: its devices laid out so that a push costs no allocation, and what became of each.
+
+import APNs
+import HTTP2
+import PushModel
+import PushStore
+import Reactor
+
+/// The part of a unit that goes to one environment, in the order of sending.
+struct UnitSegment {
+    let environment: PushEnvironment
+    /// Indices of the unit's devices.
+    let range: Range<Int>
+    /// The first device that has not been handed to the wire yet.
+    var next: Int
+    /// Devices that were certainly not processed and go again.
+    var again: [Int] = []
+
+    /// Takes the next device to hand to the wire.
+    mutating func takeNext() -> Int? {
+        if let index = again.popLast() { return index }
+        guard next < range.upperBound else { return nil }
+        defer { next += 1 }
+        return next
+    }
+
+    /// Takes all that waits, in order.
+    mutating func takeWaiting() -> [Int] {
+        let waiting = again.sorted() + Array(next..<range.upperBound)
+        again = []
+        next = range.upperBound
+        return waiting
+    }
+}
+
+/// One leased unit from the claim to the settle; loop-confined.
+///
+/// Paths and push ids stand in two blocks of memory that live as long as this object, and HTTP/2 requests point
+/// into them: so the object must outlive its last request, which the send stage's table takes care of.
+@safe final class UnitInWork {
+    let work: WorkUnit
+    /// The topic that its pushes name.
+    let topic: String
+    /// Sent although its scope is paused, to find out whether it can be sent to again.
+    let isProbe: Bool
+    /// When it was claimed: earlier than any of its pushes was sent.
+    let claimed: MonotonicTime
+    /// Until when requests may be started.
+    var lease: LeaseClock
+    /// Its place in the send stage's table.
+    var slot = 0
+    /// What the settle will write.
+    var settlement: UnitSettlement
+
+    let head: HTTP2RequestHead
+    var segments: [UnitSegment]
+    /// How often a device went again because an answer asked for it.
+    private var resends: [Int: Int] = [:]
+    /// Why nothing more of it is handed to the wire.
+    private(set) var stopReason: StopReason?
+    private(set) var inFlight = 0
+    private var undecided: Int
+
+    private let ids: [Int64]
+    private let paths: PathBlock
+    private let pushIDs: UnsafeMutableRawPointer
+
+    /// Lays out the devices; `head` is what all its requests have in common.
+    init(
+        work: WorkUnit, devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool,
+        topic: String, pathPrefix: String, head: HTTP2RequestHead
+    ) {
+        self.work = work
+        self.topic = topic
+        self.head = head
+        self.isProbe = isProbe
+        self.claimed = claimed
+        self.lease = lease
+        ids = devices.flatMap(\.ids)
+        undecided = ids.count
+        settlement = UnitSettlement(key: work.key)
+        paths = PathBlock(devices: devices, prefix: pathPrefix)
+        unsafe pushIDs = .allocate(byteCount: max(1, ids.count * APNsID.length), alignment: 1)
+        var start = 0
+        segments = devices.map { part in
+            defer { start += part.ids.count }
+            let range = start..<(start + part.ids.count)
+            return UnitSegment(
+                environment: part.environment, range: range, next: range.lowerBound)
+        }
+        let named = ids.indices.allSatisfy { index in
+            unsafe APNsID.write(notification: work.key.notification, device: ids[index], into: pushID(index))
+        }
+        if !named { refuse(reason: "an id beyond 60 bits does not fit into an apns-id") }
+    }
+
+    deinit { unsafe pushIDs.deallocate() }
+
+    /// How many devices the unit has.
+    var count: Int { ids.count }
+
+    /// Whether nothing will change any more: every fate is decided, or sending has stopped and the wire is empty.
+    var isEnded: Bool { undecided == 0 || (stopReason != nil && inFlight == 0) }
+
+    /// Whether not a single device has been handed to the wire.
+    var isUntouched: Bool {
+        undecided == count && inFlight == 0 && segments.allSatisfy { $0.next == $0.range.lowerBound }
+    }
+
+    /// How long its pushes may still be sent; nil: without end.
+    var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
+
+    /// Whether what has not been sent of it goes back to the queue.
+    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded }
+
+    /// Single users, lists and retries go before slices of broadcasts.
+    var isUrgent: Bool { work.key.batch == 0 || work.attempt > 1 }
+
+    // MARK: Devices
+
+    func device(_ index: Int) -> Int64 { ids[index] }
+
+    func path(_ index: Int) -> UnsafeRawBufferPointer { unsafe paths[index] }
+
+    func pushID(_ index: Int) -> UnsafeMutableRawBufferPointer {
+        unsafe UnsafeMutableRawBufferPointer(start: pushIDs + index * APNsID.length, count: APNsID.length)
+    }
+
+    /// The token of a device as it was sent.
+    func token(_ index: Int) -> String { paths.token(index) }
+
+    /// Which segment a device belongs to.
+    func segment(of index: Int) -> Int { segments.firstIndex { $0.range.contains(index) } ?? 0 }
+
+    func environment(of index: Int) -> PushEnvironment { segments[segment(of: index)].environment }
+
+    // MARK: Events
+
+    func handedToWire() { inFlight += 1 }
+
+    /// The device was answered for good or moved to another batch.
+    func decided() {
+        inFlight -= 1
+        undecided -= 1
+    }
+
+    /// The device was certainly not processed and waits again.
+    func returned(_ index: Int) {
+        inFlight -= 1
+        segments[segment(of: index)].again.append(index)
+    }
+
+    /// How often a device went again because an answer asked for it.
+    func resends(of index: Int) -> Int { resends.isEmpty ? 0 : resends[index] ?? 0 }
+
+    /// An answer asked for the device to go again at once.
+    func askedAgain(_ index: Int) { resends[index, default: 0] += 1 }
+
+    /// Hands nothing more to the wire; the first reason stays, but nothing is stronger than a lost lease.
+    func stop(_ reason: StopReason) {
+        if stopReason == nil || reason == .leaseEnded { stopReason = reason }
+    }
+
+    /// Puts a device into a batch of its own, together with the others that go on in the same way.
+    func addRequeue(_ requeue: Requeue, devices: [Int64]) {
+        if let place = settlement.requeues.firstIndex(where: { $0.goesWith(requeue) }) {
+            settlement.requeues[place].devices += devices
+            settlement.requeues[place].delay = max(settlement.requeues[place].delay, requeue.delay)
+        } else {
+            var requeue = requeue
+            requeue.devices = devices
+            settlement.requeues.append(requeue)
+        }
+    }
+
+    /// Books all that waits as refused without sending it.
+    func refuse(reason: String) {
+        for place in segments.indices {
+            for index in segments[place].takeWaiting() {
+                undecided -= 1
+                settlement.rejected += 1
+                settlement.failures.append(
+                    DeviceFailure(
+                        device: ids[index], token: token(index), environment: segments[place].environment, status: 0,
+                        reason: reason, isFinal: true, time: claimed))
+            }
+        }
+        settlement.error = reason
+    }
+
+    /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.
+    func handBackRest() {
+        let rest = segments.indices.flatMap { segments[$0].takeWaiting() }
+        guard !rest.isEmpty else { return }
+        undecided -= rest.count
+        addRequeue(
+            Requeue(state: .ready, isCharged: false, delay: .zero), devices: rest.map { ids[$0] })
+    }
+
+    // MARK: Pauses
+
+    /// Whether any of `pauses` forbids a segment.
+    func isHeld(_ segment: Int, byAnyOf pauses: Set<ScopePause>) -> Bool {
+        pauses.contains { isHeld(segment, by: $0) }
+    }
+
+    /// Whether a pause covers a segment.
+    func isHeld(_ segment: Int, by pause: ScopePause) -> Bool {
+        pause.app == work.content.app && [nil, segments[segment].environment].contains(pause.environment)
+            && [nil, topic].contains(pause.topic)
+    }
+
+    /// Moves what waits of a segment into a batch that waits for its scope to resume.
+    func park(_ segment: Int) {
+        let waiting = segments[segment].takeWaiting()
+        guard !waiting.isEmpty else { return }
+        undecided -= waiting.count
+        addRequeue(
+            Requeue(
+                state: .parked, isCharged: false, delay: .zero, environment: segments[segment].environment,
+                topic: topic),
+            devices: waiting.map { ids[$0] })
+    }
+}

@@ -1,0 +1,80 @@
+// A worker process from start to end.
+//
+//     signals, poll, sweep, LISTEN ──► supervisor (its own loop)
+//                                          │ wake, stop
+//                      ┌───────────────────┼───────────────────┐
+//                    lane 0              lane 1      …       lane n      (a thread each, nothing shared)
+
+import CLinux
+import Postgres
+import PushModel
+import PushStore
+import Reactor
+package import Telemetry
+
+/// Runs a worker until it is told to stop.
+package enum Worker {
+    /// How a worker ended.
+    package enum End: Sendable, Equatable {
+        /// All that was claimed is written back or given back.
+        case done
+        /// A second signal cut the end short.
+        case interrupted
+    }
+
+    /// Runs lanes and supervisor on threads of their own and blocks the calling thread until all have ended.
+    ///
+    /// The signals SIGTERM and SIGINT must have been blocked before any thread was started (`SignalWatch.block`).
+    package static func run(_ settings: WorkerSettings, logger: Logger) throws -> End {
+        let owner = PostgresUUID.random()
+        let sessions = SessionFactory(settings: settings, owner: owner, logger: logger)
+        let laneSettings = LaneSettings(settings)
+        var lanes: [Lane] = []
+        var loops: [EventLoop] = []
+        defer {
+            for loop in loops { loop.stop() }
+            for loop in loops { loop.join() }
+        }
+        let share = max(1, settings.connections / settings.lanes)
+        for number in 0..<settings.lanes {
+            let loop = try EventLoop(name: "lane-\(number)")
+            try loop.start()
+            loops.append(loop)
+            let routes = settings.routes
+            lanes.append(
+                try loop.runBlocking { _ in
+                    Lane(
+                        loop: loop, settings: laneSettings, routes: routes, connections: share, sessions: sessions,
+                        logger: logger.child("lane-\(number)"))
+                })
+        }
+        let loop = try EventLoop(name: "supervisor")
+        try loop.start()
+        loops.append(loop)
+        let team = lanes
+        return try loop.runBlocking { _ in
+            let supervisor = Supervisor(
+                loop: loop, settings: settings, laneSettings: laneSettings, lanes: team, sessions: sessions,
+                logger: logger.child("supervisor"))
+            return await supervisor.run()
+        }
+    }
+}
+
+extension LaneSettings {
+    init(_ settings: WorkerSettings) {
+        self.init(apps: settings.routes.map(\.served), batchSize: settings.batchSize, once: settings.once)
+    }
+}
+
+/// Opens database sessions for the loops of one process.
+struct SessionFactory: Sendable {
+    let settings: WorkerSettings
+    let owner: PostgresUUID
+    let logger: Logger
+
+    func queue(on loop: EventLoop, purpose: StaticString) -> QueueStore {
+        let session = PostgresSession(loop: loop, configuration: settings.database, logger: logger)
+        return QueueStore(session: session, schema: settings.schema, owner: owner)
+    }
+}

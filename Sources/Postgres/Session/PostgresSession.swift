@@ -1,0 +1,134 @@
+// A connection that is always there: calls wait in line for it, it comes back by itself when it breaks, and no call takes longer
+// than it may, whatever the network, the server or a pooler does.
+//
+// One call is on the wire at a time, the rest wait in the order in which they came. A call that was under way when the connection
+// broke ends with an error that says whether it may have been applied; it is never sent again here, because only its owner
+// knows what a repetition would mean.
+
+package import Reactor
+package import Telemetry
+
+/// A reconnecting connection with a bounded queue of calls; loop-confined, ended by `close`.
+package final class PostgresSession {
+    private let loop: EventLoop
+    private let reconnector: Reconnector
+    private let queueLimit: Int
+    private var waiting: [PostgresCall] = []
+    private var running: PostgresCall?
+    private var isClosed = false
+
+    /// Since when the present connection has been there without a break; nil while there is none.
+    package private(set) var connectedSince: MonotonicTime?
+
+    /// How often a connection was made.
+    package private(set) var connectionCount = 0
+
+    /// Begins to connect at once, and goes on for as long as it takes.
+    ///
+    /// `queueLimit` calls may wait; more end with `overloaded`.
+    package init(loop: EventLoop, configuration: PostgresConfiguration, logger: Logger, queueLimit: Int = 64) {
+        self.loop = loop
+        self.queueLimit = queueLimit
+        reconnector = Reconnector(loop: loop, configuration: configuration, logger: logger)
+        reconnector.onConnected = { [weak self] connection in self?.connected(connection) }
+        reconnector.start()
+    }
+
+    deinit { close() }
+
+    /// Why there is no connection at present; nil while there is one, and before the first attempt has failed.
+    package var lastError: PostgresError? { reconnector.lastError }
+
+    /// Calls that wait for their turn.
+    package var queued: Int { waiting.count }
+
+    /// Ends everything: calls under way and waiting get the code `closed`, no connection is made any more.
+    package func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        reconnector.close()
+        connectedSince = nil
+        running = nil
+        let calls = waiting
+        waiting = []
+        for call in calls { call.finish(.failure(PostgresError(.closed, "the session was closed")), loop) }
+    }
+
+    // MARK: The queue
+
+    /// Accepts a call, which ends within `timeout`.
+    func submit(_ call: PostgresCall, timeout: Duration) {
+        if isClosed { return call.finish(.failure(PostgresError(.closed, "the session was closed")), loop) }
+        if let fault = call.fault { return call.finish(.failure(fault), loop) }
+        guard waiting.count < queueLimit else {
+            let error = PostgresError(.overloaded, "\(waiting.count) calls are waiting for the database already")
+            return call.finish(.failure(error), loop)
+        }
+        call.timer = loop.schedule(after: timeout) { [weak self, weak call] in
+            if let call { self?.expired(call, timeout) }
+        }
+        waiting.append(call)
+        startNext()
+    }
+
+    private func startNext() {
+        guard let connection = reconnector.connection, connection.isIdle, !waiting.isEmpty else { return }
+        let call = waiting.removeFirst()
+        running = call
+        connection.start(call)
+    }
+
+    private func expired(_ call: PostgresCall, _ timeout: Duration) {
+        let bound = "\(timeout.millisecondsRoundedUp) ms"
+        if call === running {
+            // How far the server has got cannot be known, and its answer would come at the wrong time.
+            reconnector.connection?.abort(PostgresError(.deadline, "the database did not answer within \(bound)"))
+            return
+        }
+        waiting.removeAll { $0 === call }
+        call.finish(.failure(lateError(bound)), loop)
+    }
+
+    private func lateError(_ bound: String) -> PostgresError {
+        if reconnector.connection != nil {
+            return PostgresError(.deadline, "earlier calls took longer than \(bound)")
+        }
+        guard let last = reconnector.lastError else {
+            return PostgresError(.unreachable, "no connection to the database within \(bound)")
+        }
+        var error = last
+        error.outcome = .notApplied
+        error.statement = nil
+        // What ended the previous connection is not what this call met.
+        if error.code == .connectionLost || error.code == .deadline { error.code = .unreachable }
+        error.message = "no connection to the database within \(bound): \(last.message)"
+        return error
+    }
+
+    private func connected(_ connection: PostgresConnection) {
+        connectionCount += 1
+        connectedSince = loop.now
+        connection.owner = self
+        startNext()
+    }
+}
+
+extension PostgresSession: PostgresConnectionOwner {
+    func connectionIsIdle(_ connection: PostgresConnection) {
+        running = nil
+        reconnector.proveGood()
+        if connection.isInTransaction {
+            // Nothing that the next caller does may end up in somebody else's transaction.
+            return connection.abort(PostgresError(.protocolViolation, "a call left its transaction open"))
+        }
+        startNext()
+    }
+
+    func connectionIsLost(_ connection: PostgresConnection, _ error: PostgresError) {
+        running = nil
+        connectedSince = nil
+        reconnector.connectionLost(error)
+    }
+
+    func connection(_ connection: PostgresConnection, notified channel: String, payload: String) {}
+}

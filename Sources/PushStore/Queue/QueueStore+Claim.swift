@@ -1,0 +1,193 @@
+// claim: lease due work to this process.
+
+package import Postgres
+package import PushModel
+
+/// What a lane asks for.
+package struct ClaimRequest: Sendable {
+    /// The apps to look at, in this order.
+    package let apps: [ServedApp]
+    /// How many units at most.
+    package let limit: Int
+    /// Devices in one batch.
+    package let batchSize: Int
+    /// Length of the lease, and the grace that the leases of others are given.
+    package let leases: LeaseRules
+    /// Whether units whose holder is gone may be taken.
+    package let mayRescue: Bool
+    /// Of singles, for each app: nothing that fell due earlier is left, so the walk may begin here.
+    package let since: [String: Int64]
+
+    /// Describes a claim.
+    package init(
+        apps: [ServedApp], limit: Int, batchSize: Int, leases: LeaseRules, mayRescue: Bool, since: [String: Int64] = [:]
+    ) {
+        self.apps = apps
+        self.limit = limit
+        self.batchSize = batchSize
+        self.leases = leases
+        self.mayRescue = mayRescue
+        self.since = since
+    }
+}
+
+/// What a claim brought.
+package struct Claim: Sendable {
+    /// The leased units.
+    package let units: [WorkUnit]
+    /// All that must not be sent to at present, read in the same transaction.
+    package let pauses: Set<ScopePause>
+}
+
+extension QueueStore {
+    /// Leases due single users, short lists and channels.
+    package func claimNotifications(_ request: ClaimRequest) async throws(PostgresError) -> Claim {
+        var parameters = PostgresParameters()
+        parameters.add(owner)
+        parameters.add(apps: request.apps)
+        parameters.add(Int32(clamping: request.limit))
+        parameters.add(Int32(clamping: request.batchSize))
+        parameters.add(interval: request.leases.lease)
+        var since = PostgresArrayBuilder(.timestamptz)
+        for app in request.apps {
+            if let time = request.since[app.name] { since.append(timestamp: time) } else { since.appendNull() }
+        }
+        parameters.add(since)
+        return try await claim("claim_notifications", parameters)
+    }
+
+    /// Leases the next slices of one broadcast.
+    package func claimBroadcasts(_ request: ClaimRequest) async throws(PostgresError) -> Claim {
+        var parameters = PostgresParameters()
+        parameters.add(owner)
+        parameters.add(apps: request.apps)
+        parameters.add(Int32(clamping: request.limit))
+        parameters.add(Int32(clamping: request.batchSize))
+        parameters.add(interval: request.leases.lease)
+        return try await claim("claim_broadcasts", parameters)
+    }
+
+    /// Leases batches whose time has come, and units whose holder is gone.
+    package func claimBatches(_ request: ClaimRequest) async throws(PostgresError) -> Claim {
+        var parameters = PostgresParameters()
+        parameters.add(owner)
+        parameters.add(request.apps.map(\.name))
+        parameters.add(Int32(clamping: request.limit))
+        parameters.add(interval: request.leases.lease)
+        parameters.add(request.mayRescue)
+        parameters.add(interval: request.leases.grace)
+        return try await claim("claim_batches", parameters)
+    }
+
+    /// Leases one device of a paused scope whose time has come to be tried; at most one process gets it.
+    package func claimProbe(_ request: ClaimRequest) async throws(PostgresError) -> Claim {
+        var parameters = PostgresParameters()
+        parameters.add(owner)
+        parameters.add(request.apps.map(\.name))
+        parameters.add(interval: request.leases.lease)
+        return try await claim("claim_probe", parameters)
+    }
+
+    /// Ends a pause that a worker began, after a push of its scope was accepted.
+    package func endPause(_ pause: ScopePause) async throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.add(pause.app)
+        parameters.add(pause.environment?.rawValue)
+        parameters.add(pause.topic)
+        _ = try await run("end_pause", parameters)
+    }
+
+    /// Makes batches of a unit that turned out to have more devices than one batch holds.
+    package func split(_ key: UnitKey, batchSize: Int) async throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.add(key.notification)
+        parameters.add(owner)
+        parameters.add(key.epoch)
+        parameters.add(Int32(clamping: batchSize))
+        _ = try await run("split_notification", parameters)
+    }
+
+    private func claim(_ function: String, _ parameters: PostgresParameters) async throws(PostgresError) -> Claim {
+        let results = try await session.transaction([
+            call(function, parameters), call("current_pauses", PostgresParameters()),
+        ])
+        guard results.count == 2 else { throw PostgresError(.decoding, "\(function): a result is missing") }
+        return Claim(units: try units(results[0]), pauses: try pauses(results[1]))
+    }
+
+    private func units(_ result: PostgresResult) throws(PostgresError) -> [WorkUnit] {
+        guard result.rows > 0 else { return [] }
+        let columns = try UnitColumns(result)
+        var units: [WorkUnit] = []
+        units.reserveCapacity(result.rows)
+        for row in 0..<result.rows { units.append(try columns.unit(result, row)) }
+        return units
+    }
+
+    private func pauses(_ result: PostgresResult) throws(PostgresError) -> Set<ScopePause> {
+        var pauses: Set<ScopePause> = []
+        guard result.rows > 0 else { return pauses }
+        let columns = (
+            app: try result.column("app"), environment: try result.column("environment"),
+            topic: try result.column("topic"), reason: try result.column("reason")
+        )
+        for row in 0..<result.rows {
+            pauses.insert(
+                ScopePause(
+                    app: try result.string(row, columns.app),
+                    environment: try result.stringIfPresent(row, columns.environment).flatMap(PushEnvironment.init),
+                    topic: try result.stringIfPresent(row, columns.topic),
+                    reason: try result.stringIfPresent(row, columns.reason) ?? ""))
+        }
+        return pauses
+    }
+}
+
+/// Where the columns of a unit row stand; looked up once a result.
+private struct UnitColumns {
+    let notification, batch, epoch, attempt, app, pushType, priority, topic, collapseID: Int
+    let expiresAt, storeIfOffline, atMostOnce, channelID, payload, scheduledAt: Int
+
+    init(_ result: PostgresResult) throws(PostgresError) {
+        notification = try result.column("notification_id")
+        batch = try result.column("batch_no")
+        epoch = try result.column("epoch")
+        attempt = try result.column("attempt")
+        app = try result.column("app")
+        pushType = try result.column("push_type")
+        priority = try result.column("priority")
+        topic = try result.column("topic")
+        collapseID = try result.column("collapse_id")
+        expiresAt = try result.column("expires_at")
+        storeIfOffline = try result.column("store_if_offline")
+        atMostOnce = try result.column("at_most_once")
+        channelID = try result.column("channel_id")
+        payload = try result.column("payload")
+        scheduledAt = try result.column("scheduled_at")
+    }
+
+    func unit(_ result: PostgresResult, _ row: Int) throws(PostgresError) -> WorkUnit {
+        let notification = try result.int64(row, notification)
+        let type = try result.string(row, pushType)
+        guard let pushType = PushType(rawValue: type) else {
+            throw PostgresError(.decoding, "notification \(notification): unknown push type \(type)")
+        }
+        let content = PushContent(
+            notificationID: notification, app: try result.string(row, app), pushType: pushType,
+            priority: try result.int(row, priority), topic: try result.stringIfPresent(row, topic),
+            collapseID: try result.stringIfPresent(row, collapseID),
+            expiresAt: try result.timestampIfPresent(row, expiresAt).map { $0 / 1_000_000 },
+            storeIfOffline: try result.bool(row, storeIfOffline),
+            channelID: try result.stringIfPresent(row, channelID), payload: try bytes(result, row))
+        return WorkUnit(
+            key: UnitKey(
+                notification: notification, batch: try result.int32(row, batch), epoch: try result.int32(row, epoch)),
+            attempt: try result.int32(row, attempt), content: content, dueTime: try result.timestamp(row, scheduledAt),
+            atMostOnce: try result.bool(row, atMostOnce))
+    }
+
+    private func bytes(_ result: PostgresResult, _ row: Int) throws(PostgresError) -> [UInt8] {
+        guard let bytes = unsafe try result.utf8(row, payload) else { return [] }
+        return unsafe [UInt8](bytes)
+    }
+}

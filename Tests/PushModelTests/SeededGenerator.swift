@@ -1,0 +1,24 @@
+// Randomness that is the same each time (SplitMix64).
+
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// Always the least or always the greatest.
+struct ExtremeGenerator: RandomNumberGenerator {
+    let value: UInt64
+    mutating func next() -> UInt64 { value }
+    /// Not 0: the standard library draws again for ever when it is offered nothing else.
+    static let least = ExtremeGenerator(value: 1)
+    static let greatest = ExtremeGenerator(value: .max)
+}

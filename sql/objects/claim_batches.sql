@@ -1,0 +1,55 @@
+-- Claim: batches that are ready (lists, retries, freed by a resume), and the rescue of units whose worker is gone.
+--
+-- The notification is locked FOR SHARE with the batch, so that no batch is handed out after a cancel has returned. Both locks
+-- skip what is locked: this call never waits. A rescue takes a new epoch, which fences the former owner off.
+
+CREATE OR REPLACE FUNCTION claim_batches(
+    p_owner uuid, p_apps text[], p_limit integer, p_lease interval, p_rescue boolean DEFAULT false,
+    p_grace interval DEFAULT '15 seconds')
+    RETURNS SETOF pgpush_unit LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    room    int := p_limit;
+    taken   int;
+    picked  bigint[]; numbers int[];  -- notification and batch number, pairwise
+    more    record;
+    v_app   text;
+BEGIN
+    FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
+        CONTINUE WHEN pgpush_is_paused(v_app);
+        EXIT WHEN room <= 0;
+        picked := '{}'; numbers := '{}';
+        IF p_rescue THEN
+            RETURN QUERY SELECT * FROM pgpush_rescue_direct(p_owner, v_app, (room + 1) / 2, p_lease, p_grace);
+            GET DIAGNOSTICS taken = ROW_COUNT;
+            room := room - taken;
+            SELECT * INTO more FROM pgpush_lost_batches(v_app, (room + 1) / 2, p_grace);
+            picked := more.picked; numbers := more.numbers;
+        END IF;
+        SELECT array_agg(x.notification_id) AS picked, array_agg(x.batch_no) AS numbers INTO more
+        FROM (SELECT b.notification_id, b.batch_no
+              FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
+              WHERE b.app = v_app AND b.state = 'ready' AND b.not_before <= now()
+                AND n.status = 'sending' AND (n.expires_at IS NULL OR n.expires_at >= now())
+              ORDER BY b.not_before LIMIT room - cardinality(picked)
+              FOR NO KEY UPDATE OF b SKIP LOCKED FOR SHARE OF n SKIP LOCKED) x;
+        picked := picked || more.picked; numbers := numbers || more.numbers;
+        room := room - cardinality(picked);
+        RETURN QUERY
+            UPDATE notification_batches b
+            SET state = 'leased', owner = p_owner, epoch = b.epoch + 1, lease_until = now() + p_lease,
+                not_before = NULL, claimed_at = now()
+            FROM unnest(picked, numbers) x(notification, number), scheduled_notifications n
+            WHERE b.notification_id = x.notification AND b.batch_no = x.number AND n.id = x.notification
+            RETURNING n.id, b.batch_no, b.epoch, b.attempts, n.app, n.environment, n.push_type,
+                coalesce(n.priority, CASE n.push_type WHEN 'background' THEN 5 ELSE 10 END)::smallint, n.topic,
+                coalesce(n.collapse_id, CASE n.push_type WHEN 'alert' THEN 'pgpush-' || n.id END),
+                n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload,
+                b.device_count - b.accepted_count - b.rejected_count - b.unknown_count, n.scheduled_at;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION claim_batches(uuid, text[], integer, interval, boolean, interval) IS
+    'Worker: leases batches that are ready and due; with p_rescue also units whose lease ended more than p_grace ago, under a new epoch.';

@@ -1,0 +1,31 @@
+-- How long a worker may sleep, by the clock of the database.
+
+CREATE OR REPLACE FUNCTION next_due(p_apps text[]) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    v_app text;
+    due timestamptz;
+BEGIN
+    -- Each is one probe of the head of an index.
+    FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
+        due := least(due, (SELECT min(p.next_probe_at) FROM app_pauses p WHERE p.app = v_app AND p.automatic));
+        CONTINUE WHEN pgpush_is_paused(v_app);
+        IF EXISTS (SELECT FROM scheduled_notifications n WHERE n.app = v_app AND n.walking) THEN
+            RETURN 0;
+        END IF;
+        due := least(due,
+            (SELECT n.scheduled_at FROM scheduled_notifications n WHERE n.app = v_app AND n.status = 'pending' AND NOT n.broadcast
+             ORDER BY n.scheduled_at LIMIT 1),
+            (SELECT n.scheduled_at FROM scheduled_notifications n WHERE n.app = v_app AND n.status = 'pending' AND n.broadcast
+             ORDER BY n.scheduled_at LIMIT 1),
+            (SELECT b.not_before FROM notification_batches b WHERE b.app = v_app AND b.state = 'ready'
+             ORDER BY b.not_before LIMIT 1));
+    END LOOP;
+    -- Whole milliseconds, rounded up: waking a moment too early would only find nothing.
+    RETURN CASE WHEN due IS NOT NULL THEN greatest(ceil(extract(epoch FROM due - clock_timestamp()) * 1000), 0)::bigint END;
+END
+$$;
+COMMENT ON FUNCTION next_due(text[]) IS
+    'Worker: milliseconds until something of these apps is due, 0 = now, null = nothing is planned. Paused apps do not count.';

@@ -1,0 +1,71 @@
+-- Sweep: once a minute, what no single step is sure to see: lateness, cancels and expiries whose worker is gone, parked batches
+-- whose pause is over, notifications that nobody finalised. Every part is bounded and skips what somebody else has locked.
+
+CREATE OR REPLACE FUNCTION sweep(p_apps text[], p_max_lateness interval[], p_lease_grace interval DEFAULT '15 seconds')
+    RETURNS TABLE (expired bigint, unparked bigint, lost bigint, finished bigint)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    n scheduled_notifications;
+BEGIN
+    expired := 0; unparked := 0; lost := 0; finished := 0;
+    -- Once a day this needs a lock on the whole ledger; nothing else is locked or done in that transaction.
+    IF pgpush_maintain_failures() THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    FOR i IN 1 .. coalesce(cardinality(p_apps), 0) LOOP
+        expired := expired + pgpush_expire_late(p_apps[i], p_max_lateness[i], 5000);
+        unparked := unparked + pgpush_unpark(p_apps[i]);
+        FOR n IN
+            SELECT * FROM scheduled_notifications s
+            WHERE s.app = p_apps[i] AND s.status IN ('sending', 'cancelling')
+              AND CASE WHEN s.status = 'cancelling' THEN coalesce(s.lease_until, '-infinity') < now() - p_lease_grace
+                       ELSE s.lease_until IS NULL
+                            AND (s.expires_at < now() OR (NOT s.walking AND NOT pgpush_has_open_batch(s.id))) END
+            ORDER BY s.id LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED
+        LOOP
+            IF n.status = 'sending' AND n.expires_at < now() THEN
+                UPDATE scheduled_notifications s SET walking = false, updated_at = now() WHERE s.id = n.id AND s.walking;
+                UPDATE notification_batches x SET state = 'abandoned', finished_at = now()
+                WHERE x.notification_id = n.id AND x.state IN ('ready', 'parked');
+            END IF;
+            IF n.status = 'cancelling' THEN
+                lost := lost + pgpush_abandon_lost(n, p_lease_grace);
+            END IF;
+            IF pgpush_finish(n.id) IS NOT NULL THEN
+                finished := finished + 1;
+            END IF;
+        END LOOP;
+    END LOOP;
+    DELETE FROM pgpush_workers w WHERE w.last_seen_at < now() - interval '1 day';
+    RETURN NEXT;
+END
+$$;
+COMMENT ON FUNCTION sweep(text[], interval[], interval) IS
+    'Worker: tidies up once a minute: late rows expire, lost batches of cancelled notifications are closed, parked batches without a pause are freed, complete notifications are finished. Returns how many of each.';
+
+CREATE OR REPLACE FUNCTION pgpush_abandon_lost(n scheduled_notifications, p_grace interval) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
+AS $$
+DECLARE
+    lost bigint := 0;
+    b    int;
+BEGIN
+    IF n.lease_until < now() - p_grace THEN
+        PERFORM pgpush_book_unknown(n.id, 0, 'Worker lost');
+        RETURN 1;
+    END IF;
+    FOR b IN SELECT x.batch_no FROM notification_batches x
+             WHERE x.notification_id = n.id AND x.state = 'leased' AND x.lease_until < now() - p_grace
+             ORDER BY 1 FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        PERFORM pgpush_book_unknown(n.id, b, 'Worker lost');
+        lost := lost + 1;
+    END LOOP;
+    RETURN lost;
+END
+$$;
+COMMENT ON FUNCTION pgpush_abandon_lost(scheduled_notifications, interval) IS
+    'Internal: closes units of a notification that is being cancelled whose worker is gone; their devices are booked as unknown.';
