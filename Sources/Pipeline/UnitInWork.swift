@@ -107,6 +107,9 @@ struct UnitSegment {
         undecided == count && inFlight == 0 && segments.allSatisfy { $0.next == $0.range.lowerBound }
     }
 
+    /// How long its pushes may still be sent; nil: without end.
+    var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
+
     /// Whether what has not been sent of it goes back to the queue.
     var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded }
 
