@@ -57,7 +57,7 @@ package struct APNsID: Sendable, Hashable {
     /// Writes the text in lower case into the first 36 bytes of `buffer`, without allocating.
     ///
     /// Returns false, and writes nothing, when a number does not fit into 60 bits or the buffer is too short.
-    package static func write(
+    @discardableResult package static func write(
         notification: Int64, device: Int64, into buffer: UnsafeMutableRawBufferPointer
     ) -> Bool {
         guard fits(notification, device), buffer.count >= length else { return false }

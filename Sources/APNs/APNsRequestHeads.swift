@@ -83,7 +83,8 @@ package final class APNsRequestHeads {
             guard collapseID.utf8.count <= HeaderValue.longestCollapseID else {
                 throw APNsError(.content, "apns-collapse-id", "is longer than 64 bytes")
             }
-            let value = try HeaderValue.check(collapseID, "apns-collapse-id")
+            // The producer's own words, which Apple counts in bytes: they need not be English.
+            let value = try HeaderValue.check(collapseID, "apns-collapse-id", unicode: true)
             fields.append(HTTP2Field("apns-collapse-id", value, indexing: .none))
         }
         return fields

@@ -42,12 +42,15 @@ struct MintPlan: Sendable, Equatable {
     }
 
     /// Decides about a renewal because the token of that generation was refused as expired; nil when that is not known.
+    ///
+    /// Not known, and the present token is a recent renewal: the one before it is meant. The first token of a process has none
+    /// before it, so it is renewed however young it is.
     func afterExpired(seen: UInt64?, boot: UInt64) -> ForcedMint {
         if let seen, seen < generation { return .alreadyRenewed }
+        if seen == nil, generation > 1, elapsed(since: mintedAt, boot) < MintPlan.spacing { return .alreadyRenewed }
         if boot < frozenUntil { return .refused(nanoseconds: frozenUntil - boot) }
         guard let forcedAt, elapsed(since: forcedAt, boot) < MintPlan.spacing else { return .mint }
-        return seen == nil
-            ? .alreadyRenewed : .refused(nanoseconds: MintPlan.spacing - elapsed(since: forcedAt, boot))
+        return .refused(nanoseconds: MintPlan.spacing - elapsed(since: forcedAt, boot))
     }
 
     /// The `iat` of the next token: the wall clock, but later than the last one's, so that newer can be told from older.

@@ -26,6 +26,7 @@ package enum HTTP2ServerEnd: Sendable {
 
     let loop: EventLoop
     let bodyLimit: Int
+    let answersHeaders: Bool
     var session: OpaquePointer?
     var streams: [Int32: ServerStream] = [:]
     var events: [Event] = []
@@ -56,6 +57,7 @@ package enum HTTP2ServerEnd: Sendable {
         handler = server.handler
         configuration = server.configuration
         bodyLimit = server.configuration.bodyLimit
+        answersHeaders = server.configuration.answersHeaders
     }
 
     deinit { unsafe nghttp2_session_del(session) }

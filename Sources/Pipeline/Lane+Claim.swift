@@ -36,6 +36,10 @@ extension Lane {
     private func claimRound() async -> Bool {
         var found = false
         for kind in ClaimKind.allCases where phase == .running && schedule.isAwake(kind, at: .now()) {
+            if kind == .probe && stage.pauses.isEmpty {
+                schedule.foundNothing(kind, at: .now())
+                continue
+            }
             let room = room(for: kind)
             guard room > 0 else { continue }
             do throws(PostgresError) {
@@ -55,7 +59,7 @@ extension Lane {
     private func room(for kind: ClaimKind) -> Int {
         let capacity = plan.capacity(streams: stage.streams)
         switch kind {
-        case .probe: return stage.pauses.isEmpty ? 0 : 1
+        case .probe: return 1
         case .batches: return plan.batches(outstanding: outstanding, capacity: capacity)
         case .notifications: return plan.notifications(outstanding: outstanding, capacity: capacity)
         case .broadcasts: return plan.broadcastBatches(outstanding: outstanding, capacity: capacity)

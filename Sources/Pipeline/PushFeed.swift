@@ -80,17 +80,17 @@ final class PushFeed {
 
     private func submit(_ unit: UnitInWork, _ segment: Int) -> Bool {
         let deadline = loop.now.advanced(by: requestTimeout)
-        while pool.queueSpace > 0 {
-            guard let index = unit.segments[segment].takeNext() else { return true }
+        while let index = unit.segments[segment].takeNext() {
             let request = unsafe HTTP2Request(
                 path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)),
                 tag: UInt64(unit.slot) << 32 | UInt64(index), deadline: deadline)
+            // A pool that says no tells the stage when it has space again.
             guard pool.submit(request, head: unit.head) else {
                 unit.segments[segment].again.append(index)
                 return false
             }
             unit.handedToWire()
         }
-        return !unit.segments[segment].hasWaiting
+        return true
     }
 }

@@ -16,9 +16,6 @@ struct UnitSegment {
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
 
-    /// Whether something of it can be handed to the wire.
-    var hasWaiting: Bool { next < range.upperBound || !again.isEmpty }
-
     /// Takes the next device to hand to the wire.
     mutating func takeNext() -> Int? {
         if let index = again.popLast() { return index }
@@ -109,6 +106,9 @@ struct UnitSegment {
     var isUntouched: Bool {
         undecided == count && inFlight == 0 && segments.allSatisfy { $0.next == $0.range.lowerBound }
     }
+
+    /// How long its pushes may still be sent; nil: without end.
+    var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
 
     /// Whether what has not been sent of it goes back to the queue.
     var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded }

@@ -107,7 +107,7 @@ final class KeyFixtures: Sendable {
             #expect(
                 fault?.description.contains("APNS_KEY_PATH (\(path))") == true, "\(name): \(fault?.description ?? "")")
             #expect(fault?.description.contains(word) == true, "\(name): \(fault?.description ?? "")")
-            guard let text = String(bytes: bytes, encoding: .utf8) else { continue }
+            guard let text = String(validating: bytes, as: UTF8.self) else { continue }
             let fromText = refusal(["APNS_KEY": text])
             #expect(fromText?.description.hasPrefix("APNS_KEY cannot be used") == true, "\(name)")
             #expect(fromText?.description.contains(word) == true, "\(name): \(fromText?.description ?? "")")

@@ -163,6 +163,18 @@ private func read(_ token: String, _ key: APNsKey) throws -> (header: Header, cl
         #expect(results.filter { $0 == .alreadyRenewed }.count == 49)
     }
 
+    @Test func F10_lateRefusalsOfTheTokenBeforeMakeNone() throws {
+        _ = token.authorization
+        time.advance(minutes: 45)
+        let second = try #require(token.authorization)
+        #expect(token.renewAfterExpired() == .alreadyRenewed)
+        #expect(token.renewAfterExpired(seen: 1) == .alreadyRenewed)
+        #expect(token.authorization === second)
+        time.advance(minutes: 20)
+        #expect(token.renewAfterExpired() == .renewed)
+        #expect(token.generation == 3)
+    }
+
     @Test func F10_manyThreadsMakeOneNewToken() async {
         _ = token.authorization
         let renewed = await withTaskGroup(of: Int.self) { group in

@@ -126,7 +126,7 @@ private func lines(_ content: PushContent) throws -> [String] {
         #expect(fault(content(payload: []))?.subject == "payload")
     }
 
-    @Test(arguments: ["", " x", "x ", "a\r\nb: c", "a\nb", "a\u{0}", "a\tb", "ä", "😀", "a\u{7f}"])
+    @Test(arguments: ["", " x", "x ", "a\r\nb: c", "a\nb", "a\u{0}", "a\tb", "a\u{7f}"])
     func valuesThatCannotStandInAHeader(_ text: String) {
         #expect(!HeaderValue.isSound(text))
         #expect(fault(content(collapseID: text))?.subject == "apns-collapse-id")
@@ -134,9 +134,17 @@ private func lines(_ content: PushContent) throws -> [String] {
         #expect(fault(content(.liveactivity, channelID: text))?.subject == "apns-channel-id")
     }
 
+    @Test(arguments: ["ä", "größe", "😀"])
+    func onlyACollapseIdNeedNotBeASCII(_ text: String) throws {
+        #expect(try lines(content(collapseID: text)).last == "apns-collapse-id: \(text)")
+        #expect(fault(content(topic: text))?.subject == "apns-topic")
+        #expect(fault(content(.liveactivity, channelID: text))?.subject == "apns-channel-id")
+    }
+
     @Test func collapseIdsAreMeasured() {
         #expect(fault(content(collapseID: String(repeating: "c", count: 64))) == nil)
         #expect(fault(content(collapseID: String(repeating: "c", count: 65)))?.subject == "apns-collapse-id")
+        #expect(fault(content(collapseID: String(repeating: "é", count: 33)))?.subject == "apns-collapse-id")
         #expect(HeaderValue.isSound("a b~!"))
     }
 

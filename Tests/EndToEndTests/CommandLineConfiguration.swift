@@ -1,84 +1,26 @@
 // What the environment may say, and what is said about it when it cannot work.
 
+import PushModel
 import Testing
 
 @testable import PushStore
 @testable import pgpush
 
 @Suite("Configuration") struct CommandLineConfiguration {
-    private let good = [
-        "APNS_KEY_PATH": "/keys/AuthKey.p8", "APNS_KEY_ID": "ABCDE12345", "APNS_TEAM_ID": "TEAM123456",
-        "APNS_BUNDLE_ID": "com.example.app",
-    ]
-
-    private func read(_ changes: [String: String]) throws -> PushSettings {
-        try PushSettings(Settings(environment: good.merging(changes) { $1 }))
-    }
-
-    private func fault(_ changes: [String: String]) -> ConfigurationError? {
-        do throws(ConfigurationError) {
-            _ = try PushSettings(Settings(environment: good.merging(changes) { $1 }))
-            return nil
-        } catch {
-            return error
-        }
-    }
-
-    @Test func defaults() throws {
-        let settings = try read([:])
-        #expect(settings.key == .file("/keys/AuthKey.p8"))
-        #expect(settings.addresses.production == Endpoint(host: "api.push.apple.com", port: 443))
-        #expect(settings.addresses.sandbox == Endpoint(host: "api.sandbox.push.apple.com", port: 443))
-        #expect(settings.addresses.trustBundlePath == nil)
-    }
-
-    @Test(arguments: ["APNS_KEY_PATH", "APNS_KEY_ID", "APNS_TEAM_ID", "APNS_BUNDLE_ID"])
-    func eachIsNeeded(_ variable: String) throws {
-        // An empty variable is one that is not set.
-        let error = try #require(fault([variable: ""]))
-        #expect(error.variable == variable)
-        #expect(error.problem.hasPrefix("is not set"))
-        #expect(!error.remedy.isEmpty)
-        #expect(CommandFailure(error).code == .configuration)
-    }
-
     @Test(arguments: ["APNS_CERT_PATH", "APNS_PROXY_URL", "PGPUSH_CONFIG"])
-    func nothingIsPassedOverInSilence(_ variable: String) throws {
-        #expect(try #require(fault([variable: "x"])).variable == variable)
-    }
-
-    @Test func keyInTheEnvironmentIsNeverShown() throws {
-        let secret = "-----BEGIN PRIVATE KEY-----SECRET"
-        let settings = try read(["APNS_KEY": secret, "APNS_KEY_PATH": ""])
-        #expect(settings.key == .text(secret))
-        var dumped = ""
-        dump(settings, to: &dumped)
-        #expect(!dumped.contains("SECRET") && !"\(settings)".contains("SECRET"))
-        #expect(!String(reflecting: settings.key).contains("SECRET"))
-        #expect(try #require(fault(["APNS_KEY": secret])).problem == "and APNS_KEY are both set")
-    }
-
-    @Test(arguments: [
-        ("https://localhost:2197", "localhost", 2197), ("https://api.push.apple.com", "api.push.apple.com", 443),
-        ("HTTPS://Host:1/", "Host", 1), ("127.0.0.1:8443", "127.0.0.1", 8443), ("https://[::1]:8443", "::1", 8443),
-        ("[::1]", "::1", 443),
-    ])
-    func addresses(_ url: String, _ host: String, _ port: Int) {
-        #expect(Endpoint(url: url) == Endpoint(host: host, port: UInt16(port)))
-    }
-
-    @Test(arguments: [
-        "", "http://host:80", "https://", "https://host/path", "https://user:word@host", "host:", "host:0",
-        "host:65536",
-        "host:12:13", "[::1", "ho st", "ftp://x",
-    ])
-    func addressesThatAreNone(_ url: String) {
-        #expect(Endpoint(url: url) == nil)
+    func nothingIsPassedOverInSilence(_ variable: String) {
+        #expect {
+            try PushSettings.refuseUnsupported(Settings(environment: [variable: "x"]))
+        } throws: { error in
+            (error as? ConfigurationError)?.variable == variable
+        }
+        // An empty variable is one that is not set.
+        #expect(throws: Never.self) { try PushSettings.refuseUnsupported(Settings(environment: [variable: ""])) }
     }
 
     @Test func environmentNames() throws {
-        func read(_ value: String) throws -> EnvironmentChoice? {
-            try EnvironmentChoice.read(Settings(environment: ["APNS_ENVIRONMENT": value]))
+        func read(_ value: String) throws -> PushEnvironment? {
+            try PushSettings.defaultEnvironment(Settings(environment: ["APNS_ENVIRONMENT": value]))
         }
         #expect(try read("") == nil)
         #expect(try read("production") == .production)

@@ -196,7 +196,7 @@ final class Rig {
     /// `port` nil: a server of ours is started.
     init(
         _ loop: EventLoop, server settings: HTTP2ServerSettings? = HTTP2ServerSettings(maxConcurrentStreams: 1000),
-        serverTLS: TLSServerContext? = nil, trust: [UInt8]? = nil, port: UInt16? = nil,
+        serverTLS: TLSServerContext? = nil, trust: [UInt8]? = nil, identity: TLSIdentity? = nil, port: UInt16? = nil,
         configure: (inout HTTP2PoolConfiguration, inout HTTP2ServerConfiguration) -> Void = { _, _ in }
     ) throws {
         let certificates = try TestCertificates.shared.get()
@@ -220,7 +220,7 @@ final class Rig {
         authorization = FixedAuthorization()
         pool = HTTP2Pool(
             loop: loop, configuration: configuration,
-            tls: try TLSClientContext(trust: .pem(trust ?? certificates.authorityPEM)),
+            tls: try TLSClientContext(trust: .pem(trust ?? certificates.authorityPEM), certificate: identity),
             authorization: authorization, handler: recorder, logger: .silent)
     }
 
@@ -239,18 +239,28 @@ final class Rig {
     }
 }
 
-/// Open descriptors of this process.
-func descriptorCount() -> Int {
-    guard let folder = opendir("/proc/self/fd") else { return -1 }
-    defer { closedir(folder) }
+/// Sockets with this port at either end that a process still holds, listeners aside.
+///
+/// Other tests open descriptors meanwhile, so counting all of the process would tell nothing.
+func socketCount(port: UInt16) -> Int {
+    guard let file = fopen("/proc/self/net/tcp", "r") else { return -1 }
+    defer { fclose(file) }
+    let digits = String(port, radix: 16, uppercase: true)
+    let suffix = ":" + String(repeating: "0", count: 4 - digits.count) + digits
+    var line = [CChar](repeating: 0, count: 512)
     var count = 0
-    while readdir(folder) != nil { count += 1 }
+    while fgets(&line, Int32(line.count), file) != nil {
+        let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let columns = text.split(separator: " ")
+        guard columns.count > 9, columns[3] != "0A", columns[9] != "0" else { continue }
+        if columns[1].hasSuffix(suffix) || columns[2].hasSuffix(suffix) { count += 1 }
+    }
     return count
 }
 
-/// Processor time that this process has used.
+/// Processor time that this thread has used.
 func processorTime() -> Duration {
     var time = timespec()
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
     return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
 }

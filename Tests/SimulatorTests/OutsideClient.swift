@@ -12,18 +12,18 @@ struct CommandResult: Sendable {
 
 /// Runs a command to its end.
 func runCommand(_ path: URL, _ arguments: [String]) async throws -> CommandResult {
-    let (output, errors) = (try ChildProcess.pipe(), try ChildProcess.pipe())
+    let (output, errors) = (try ClosedPipe(), try ClosedPipe())
     let nothing = FileHandle.nullDevice
     let process = try ChildProcess(
-        path.path, arguments, input: nothing.fileDescriptor, output: output.writing.fileDescriptor,
-        errors: errors.writing.fileDescriptor)
-    try output.writing.close()
-    try errors.writing.close()
-    async let text = readAll(output.reading)
-    async let complaints = readAll(errors.reading)
+        path.path, arguments, input: nothing.fileDescriptor, output: output.writer.fileDescriptor,
+        errors: errors.writer.fileDescriptor)
+    try output.writer.close()
+    try errors.writer.close()
+    async let text = readAll(output.reader)
+    async let complaints = readAll(errors.reader)
     let (first, second) = await (text, complaints)
-    let code = await process.exitCode(within: .seconds(60))
-    return CommandResult(output: first, errors: second, code: code ?? -1)
+    let code = await process.end(within: .seconds(60))
+    return CommandResult(output: first, errors: second, code: code)
 }
 
 private func readAll(_ handle: FileHandle) async -> String {

@@ -35,7 +35,7 @@ package final class SimulatorProcess: @unchecked Sendable {
     /// The port of the sandbox.
     package var sandboxPort: Int { URL(string: sandboxURL)?.port ?? 0 }
     /// The process id.
-    package var processID: Int32 { process.processID }
+    package var processID: Int32 { process.pid }
     /// What it wrote on stderr so far.
     package var complaints: String { (try? String(contentsOfFile: folder + "/stderr", encoding: .utf8)) ?? "" }
     /// The CA certificate that clients must trust.
@@ -71,21 +71,21 @@ package final class SimulatorProcess: @unchecked Sendable {
                 "--port", "0", "--ca-dir", folder + "/credentials", "--print-env", folder + "/env", "--journal",
                 folder + "/journal", "--control-stdin",
             ] + (onePort ? [] : ["--sandbox-port", "0"]) + arguments
-        let (input, output) = (try ChildProcess.pipe(), try ChildProcess.pipe())
+        let (input, output) = (try ClosedPipe(), try ClosedPipe())
         try Data().write(to: URL(fileURLWithPath: folder + "/stderr"))
         let errors = try FileHandle(forWritingTo: URL(fileURLWithPath: folder + "/stderr"))
         let process = try ChildProcess(
-            executable("apns-simulator").path, options, input: input.reading.fileDescriptor,
-            output: output.writing.fileDescriptor, errors: errors.fileDescriptor)
+            executable("apns-simulator").path, options, input: input.reader.fileDescriptor,
+            output: output.writer.fileDescriptor, errors: errors.fileDescriptor)
         // Only the child may hold its end, or ours would never see the other's end.
-        try output.writing.close()
+        try output.writer.close()
         let inbox = Inbox()
-        inbox.read(from: output.reading)
+        inbox.read(from: output.reader)
         do {
             let ready = try await inbox.answer(to: "", within: .seconds(20)) {}
-            return try SimulatorProcess(ready, folder, process, input.writing, inbox)
+            return try SimulatorProcess(ready, folder, process, input.writer, inbox)
         } catch {
-            process.send(SIGKILL)
+            process.signal(SIGKILL)
             let complaints = (try? String(contentsOfFile: folder + "/stderr", encoding: .utf8)) ?? ""
             throw SimulatorFailure(description: "apns-simulator did not start: \(error) \(complaints)")
         }
@@ -118,8 +118,8 @@ package final class SimulatorProcess: @unchecked Sendable {
                 return !hasEnded
             })
         else { return nil }
-        if bySignal { process.send(SIGTERM) } else { try? commands.close() }
-        let code = await process.exitCode(within: .seconds(20))
+        if bySignal { process.signal(SIGTERM) } else { try? commands.close() }
+        let code = await process.end(within: .seconds(20))
         if !keepFolder { try? FileManager.default.removeItem(atPath: folder) }
         return code
     }

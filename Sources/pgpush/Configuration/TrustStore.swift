@@ -5,9 +5,16 @@ import PushStore
 import TLS
 
 /// Where trusted authorities come from.
-struct TrustStore {
-    let path: String?
-    let environment: [String: String]
+struct TrustStore: Sendable {
+    private let environment: [String: String]
+    /// A bundle of authorities; nil means the system's.
+    private let path: String?
+
+    /// Reads APNS_CA_PATH.
+    init(_ environment: [String: String]) {
+        self.environment = environment
+        path = Settings(environment: environment)["APNS_CA_PATH"]
+    }
 
     /// Loads the authorities.
     func load() throws(ConfigurationError) -> TLSClientContext {

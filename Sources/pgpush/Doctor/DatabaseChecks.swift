@@ -1,5 +1,6 @@
 // What doctor makes of what it found in the database; pure.
 
+import PushModel
 import PushStore
 import Reactor
 
@@ -7,7 +8,7 @@ import Reactor
 struct DatabaseChecks {
     let found: Examination
     /// What APNS_ENVIRONMENT says.
-    let wantedEnvironment: EnvironmentChoice?
+    let wantedEnvironment: PushEnvironment?
 
     var all: [Check] {
         [server, schema] + (found.status.version > 0 ? [roles, environment] : []) + [clock] + pauses

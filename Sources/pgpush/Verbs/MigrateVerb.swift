@@ -1,5 +1,6 @@
 // migrate: brings the database to this version.
 
+import PushModel
 import PushStore
 
 extension Verb {
@@ -23,7 +24,7 @@ extension Verb {
         ]
     ) { call in
         let settings = try call.databaseSettings()
-        let environment = try EnvironmentChoice.read(Settings(environment: call.environment))
+        let environment = try PushSettings.defaultEnvironment(Settings(environment: call.environment))
         let connection = settings.directConnectionString ?? settings.connectionString
         let onlyLook = call.arguments.has(.status)
         let wantsRoles = call.arguments.has(.roles)

@@ -3,6 +3,7 @@
 import APNs
 import Pipeline
 import PushStore
+import Telemetry
 
 extension WorkerPlan {
     /// Runs the worker until it ends.

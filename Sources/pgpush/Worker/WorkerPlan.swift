@@ -2,6 +2,7 @@
 
 import CLinux
 import Postgres
+import PushModel
 import PushStore
 import Reactor
 import TLS
@@ -17,9 +18,8 @@ struct WorkerPlan: Sendable {
     let grace: Duration
 
     let push: PushSettings
-    let key: P256PrivateKey
-    let trust: TLSClientContext
-    let environment: EnvironmentChoice?
+    let tls: TLSClientContext
+    let environment: PushEnvironment?
 
     let schema: SchemaName
     let database: PostgresConfiguration
@@ -38,10 +38,9 @@ struct WorkerPlan: Sendable {
         connections = try arguments.integer(.connections, 1...16) ?? 4
         grace = .seconds(try arguments.integer(.grace, 0...3_600) ?? 25)
         logger = try Self.logger(call.environment)
-        environment = try EnvironmentChoice.read(settings)
-        push = try PushSettings(settings)
-        key = try Credentials.key(push.key)
-        trust = try TrustStore(path: push.addresses.trustBundlePath, environment: call.environment).load()
+        environment = try PushSettings.defaultEnvironment(settings)
+        push = try PushSettings(call.environment)
+        tls = try push.trust.load()
         let where_ = try call.databaseSettings()
         schema = where_.schema
         do throws(PostgresError) {

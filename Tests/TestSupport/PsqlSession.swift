@@ -1,0 +1,162 @@
+// One session of psql that stays open: for tests that need transactions, several sessions side by side, or simply speed (a statement
+// costs about a millisecond, a new psql twenty). After an error the session is over and the next call begins a new one, so that
+// nothing after a failed statement is run by accident.
+
+package import Foundation
+import Glibc
+
+/// A connection through psql; may be used from any thread, one statement at a time.
+package final class PsqlSession: @unchecked Sendable {
+    private let arguments: [String]
+    /// Taken from start to finish of a statement, on whatever threads.
+    private let statements = DispatchSemaphore(value: 1)
+    /// Guards the rest.
+    private let state = NSCondition()
+    private var process: ChildProcess?
+    private var input: FileHandle?
+    private var output = Data()
+    private var errors = Data()
+    private var openStreams = 0
+    private var count = 0
+
+    private static let null = "\u{1}"
+
+    /// A session as the superuser over the unix socket, or as any role by a connection string.
+    package init(_ cluster: PostgresCluster, database: String, connection: String? = nil) {
+        let socket = "host=\(cluster.folder) port=\(cluster.port) user=\(PostgresCluster.user) dbname=\(database)"
+        arguments = [
+            "-XqAt", "--csv", "-P", "null=\(Self.null)", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose",
+            connection ?? socket,
+        ]
+    }
+
+    /// Ends with the last reference, so that no psql is left behind.
+    deinit { close() }
+
+    /// Runs statements and returns the rows of all of them; nil is NULL.
+    ///
+    /// - Throws: `SQLFailure` as the server reported it; `CommandError` when nothing came within `timeout`.
+    @discardableResult
+    package func run(_ sql: String, timeout: TimeInterval = 120) throws -> [[String?]] {
+        try start(sql)
+        return try finish(timeout: timeout)
+    }
+
+    /// Sends statements without waiting, for a statement that blocks; `finish` has to follow.
+    package func start(_ sql: String) throws {
+        statements.wait()
+        do {
+            let input = try open()
+            state.lock()
+            count += 1
+            let mark = mark
+            state.unlock()
+            try input.write(contentsOf: Data("\(sql)\n;\n\\echo \(mark)\n\\warn \(mark)\n".utf8))
+        } catch {
+            statements.signal()
+            throw error
+        }
+    }
+
+    /// Waits for what `start` has sent.
+    package func finish(timeout: TimeInterval = 120) throws -> [[String?]] {
+        defer { statements.signal() }
+        let deadline = Date(timeIntervalSinceNow: timeout)
+        state.lock()
+        defer { state.unlock() }
+        while true {
+            let (rows, messages) = (take(output), take(errors))
+            if let rows, let messages {
+                (output, errors) = (Data(), Data())
+                if let failure = SQLFailure(psqlMessages: messages) { throw failure }
+                return CSV.rows(rows, null: Self.null)
+            }
+            if openStreams == 0 {
+                let text = String(decoding: errors, as: UTF8.self)
+                reset()
+                throw SQLFailure(psqlMessages: text) ?? CommandError(description: "psql has ended: \(text)")
+                    as any Error
+            }
+            guard state.wait(until: deadline) else {
+                process?.signal(SIGKILL)
+                throw CommandError(description: "no answer within \(timeout) s")
+            }
+        }
+    }
+
+    /// Whether what `start` has sent is still running after `seconds`: for tests that something waits.
+    package func isBusy(after seconds: TimeInterval) -> Bool {
+        let deadline = Date(timeIntervalSinceNow: seconds)
+        state.lock()
+        defer { state.unlock() }
+        while openStreams > 0, take(output) == nil || take(errors) == nil {
+            guard state.wait(until: deadline) else { return true }
+        }
+        return false
+    }
+
+    /// Ends the session; a transaction that is open is rolled back.
+    package func close() {
+        state.lock()
+        defer { state.unlock() }
+        try? input?.close()
+        process?.signal(SIGTERM)
+        process?.wait()
+        reset()
+    }
+
+    private var mark: String { "\u{4}done-\(count)" }
+
+    // The text before the mark, once the mark is there.
+    private func take(_ data: Data) -> String? {
+        guard let end = data.range(of: Data("\(mark)\n".utf8)) else { return nil }
+        return String(decoding: data[data.startIndex..<end.lowerBound], as: UTF8.self)
+    }
+
+    private func reset() {
+        process = nil
+        input = nil
+        (output, errors) = (Data(), Data())
+    }
+
+    private func open() throws -> FileHandle {
+        state.lock()
+        defer { state.unlock() }
+        if let input, process?.exitStatus == nil { return input }
+        let (stdin, stdout, stderr) = (try ClosedPipe(), try ClosedPipe(), try ClosedPipe())
+        process = try ChildProcess(
+            "/usr/bin/psql", arguments, input: stdin.reader.fileDescriptor, output: stdout.writer.fileDescriptor,
+            errors: stderr.writer.fileDescriptor)
+        for end in [stdin.reader, stdout.writer, stderr.writer] { try end.close() }
+        (output, errors) = (Data(), Data())
+        openStreams = 2
+        input = stdin.writer
+        read(stdout.reader, isErrors: false)
+        read(stderr.reader, isErrors: true)
+        return stdin.writer
+    }
+
+    private func read(_ handle: FileHandle, isErrors: Bool) {
+        let thread = Thread { [weak self] in
+            // FileHandle would wait until all it was asked for has come.
+            var bytes = [UInt8](repeating: 0, count: 65536)
+            while case let count = Glibc.read(handle.fileDescriptor, &bytes, bytes.count), count > 0 {
+                guard let self else { return }
+                state.lock()
+                if isErrors {
+                    errors.append(contentsOf: bytes[..<count])
+                } else {
+                    output.append(contentsOf: bytes[..<count])
+                }
+                state.broadcast()
+                state.unlock()
+            }
+            guard let self else { return }
+            state.lock()
+            openStreams -= 1
+            state.broadcast()
+            state.unlock()
+        }
+        thread.start()
+    }
+}
