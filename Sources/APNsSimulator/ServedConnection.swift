@@ -22,8 +22,10 @@ final class ServedConnection {
     var hasSettings = false
     /// Whether GOAWAY has been sent.
     var isGoingAway = false
-    /// Whether new requests are left lying.
-    var isDeaf = false
+    /// Streams above this one are not looked at, because a GOAWAY has said so.
+    var deafAbove = Int32.max
+    /// Whether the connection stays open when it has nothing more to do.
+    var isLingering = false
     /// Whether nothing is answered any more.
     var isMute = false
     /// When something last happened.

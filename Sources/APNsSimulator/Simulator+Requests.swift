@@ -9,7 +9,7 @@ enum Outgoing {
     case reset(ServedConnection, Int32, UInt32)
     case resetMidAnswer(ServedConnection, JudgedRequest)
     case end(ServedConnection, HTTP2ServerEnd, String)
-    case goAway(ServedConnection, GoAway)
+    case goAway(ServedConnection, GoAway, lastStream: Int32)
     case mute(ServedConnection)
 }
 
@@ -27,7 +27,7 @@ extension Simulator: TurnHandler {
         guard let served = wire.context as? ServedConnection else { return }
         served.lastActive = loop.now
         if let judged = served.held.removeValue(forKey: stream) {
-            noteLost(judged, "abandoned", code: code)
+            noteLost(judged, stream > served.deafAbove ? "refused" : "abandoned", code: code)
             planTurn()
         }
         if served.isGoingAway { closeWhenDrained(served) }
@@ -52,14 +52,21 @@ extension Simulator: TurnHandler {
         let arrival = Arrival(
             connection: served.number, stream: request.streamID, environment: served.place, received: loop.now)
         served.requests += 1
+        if served.isMute || request.streamID > served.deafAbove { return leaveLying(incoming, arrival, served) }
         let time = RulingTime(monotonic: loop.now, wallSeconds: wallNanoseconds() / 1_000_000_000)
         let ruling = judge.decide(incoming, trust: &served.trust, environment: served.place, at: time)
         let id = incoming.apnsID.flatMap { PushRules.isUUID($0) ? $0 : nil } ?? judge.makeID()
         let judged = JudgedRequest(arrival: arrival, request: incoming, ruling: ruling, answerID: id)
-        if served.isMute || served.isDeaf { return hold(judged, served) }
         if ruling.isTrusted { served.limit.tokenAccepted() }
         follow(judged, served)
         connectionWeather(served)
+    }
+
+    /// Keeps a request that came too late until its stream or its connection ends.
+    private func leaveLying(_ request: IncomingRequest, _ arrival: Arrival, _ served: ServedConnection) {
+        judge.tally.arrivedUnread()
+        let ruling = Ruling(decision: .silence, attempt: 0)
+        hold(JudgedRequest(arrival: arrival, request: request, ruling: ruling, answerID: ""), served)
     }
 
     /// Sends the request where its ruling says.
@@ -79,12 +86,10 @@ extension Simulator: TurnHandler {
         case .finish: noteEnded(judged, served, .fin)
         case .goAwayBefore:
             noteLost(judged, "refused")
-            var goAway = GoAway(judge.weather)
-            goAway.lastStream = stream - 2
-            outbox.append(.goAway(served, goAway))
+            planGoAway(GoAway(judge.weather), served, lastStream: max(0, stream - 2))
         case .goAwayAfter:
             depart(judged, Answer(), served)
-            outbox.append(.goAway(served, GoAway(judge.weather)))
+            planGoAway(GoAway(judge.weather), served)
         }
     }
 
@@ -97,7 +102,7 @@ extension Simulator: TurnHandler {
     private func connectionWeather(_ served: ServedConnection) {
         let weather = judge.weather
         switch served.requests {
-        case weather.goAwayAfter: outbox.append(.goAway(served, GoAway(weather)))
+        case weather.goAwayAfter: planGoAway(GoAway(weather), served)
         case weather.abortAfter: outbox.append(.end(served, .abort, "abort-after"))
         case weather.finishAfter: outbox.append(.end(served, .fin, "finish-after"))
         case weather.muteAfter: outbox.append(.mute(served))
@@ -151,7 +156,7 @@ extension Simulator: TurnHandler {
         case .reset(let served, let stream, let code): served.wire?.reset(stream, code: code)
         case .resetMidAnswer(let served, let judged): resetMidAnswer(served, judged)
         case .end(let served, let end, let cause): served.end(end, cause: cause)
-        case .goAway(let served, let goAway): sendGoAway(goAway, served)
+        case .goAway(let served, let goAway, let last): sendGoAway(goAway, served, last)
         case .mute(let served): served.mute()
         }
     }

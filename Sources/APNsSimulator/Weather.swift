@@ -81,7 +81,7 @@ package enum LastStreamForm: String, Sendable, CaseIterable {
     case middle
     /// None.
     case zero
-    /// The number that means "all, and more may come".
+    /// First the number that means that nothing is decided yet (2³¹ - 1), a moment later all that were seen.
     case open
 }
 

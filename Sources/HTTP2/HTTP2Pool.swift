@@ -31,7 +31,7 @@ package final class HTTP2Pool {
     var evaluationDue = MonotonicTime.distantFuture
 
     private var handler: (any HTTP2RequestHandler)?
-    private var wheel: DeadlineWheel
+    private let wheel: DeadlineWheel
     private var wheelTimer: LoopTimer?
     private var wheelDue = MonotonicTime.distantFuture
     private var isAwake = false

@@ -35,6 +35,7 @@ enum ConnectFailure {
         switch state.prefix(2) {
         case "28", "42": return .authentication
         case "3D": return .unknownDatabase
+        case "08": return poolerRefusal(message) ?? .unreachable
         case "": break
         default: return .unreachable
         }
@@ -44,6 +45,13 @@ enum ConnectFailure {
         }
         if message.contains("invalid ") && message.contains(" value: ") { return .configuration }
         return isAboutTrust(message) ? .untrusted : .unreachable
+    }
+
+    /// pgbouncer gives every refusal the state 08P01; only its words tell what may pass from what a person must repair.
+    private static func poolerRefusal(_ message: String) -> PostgresError.Code? {
+        if message.contains("authentication failed") || message.contains("no such user") { return .authentication }
+        if message.contains("no such database") || message.contains(" does not exist") { return .unknownDatabase }
+        return nil
     }
 
     private static func isAboutTrust(_ message: String) -> Bool {

@@ -95,14 +95,20 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> [PostgresResult] {
         let result = await withCheckedContinuation { continuation in
             let call = PostgresCall(work) { continuation.resume(returning: $0) }
-            if isIdle {
-                let bound = "\(timeout.millisecondsRoundedUp) ms"
-                call.timer = loop.schedule(after: timeout) { [weak self] in
-                    self?.abort(PostgresError(.deadline, "the database did not answer within \(bound)"))
-                }
-            }
-            start(call)
+            if let error = submit(call, timeout) { call.finish(.failure(error), loop) }
         }
         return try result.get()
+    }
+
+    /// Begins a call; returns why it could not be begun.
+    private func submit(_ call: PostgresCall, _ timeout: Duration) -> PostgresError? {
+        if let fault = call.fault { return fault }
+        if isClosed { return PostgresError(.closed, "the connection is closed") }
+        guard isIdle else { return PostgresError(.overloaded, "another call is under way on this connection") }
+        let bound = "\(timeout.millisecondsRoundedUp) ms"
+        call.timer = loop.schedule(after: timeout) { [weak self] in
+            self?.abort(PostgresError(.deadline, "the database did not answer within \(bound)"))
+        }
+        return start(call) ? nil : PostgresError(.connectionLost, "the connection had broken before the call")
     }
 }

@@ -84,7 +84,7 @@ package final class PostgresListener {
         call.timer = loop.schedule(after: .seconds(10)) { [weak connection] in
             connection?.abort(PostgresError(.deadline, "LISTEN was not answered within 10 s"))
         }
-        connection.start(call)
+        if !connection.start(call) { call.finish(.failure(PostgresError(.connectionLost, "the connection broke")), loop) }
     }
 
     private func subscribed(_ connection: PostgresConnection, _ result: Result<[PostgresResult], PostgresError>) {

@@ -75,7 +75,10 @@ package final class PostgresSession {
         guard let connection = reconnector.connection, connection.isIdle, !waiting.isEmpty else { return }
         let call = waiting.removeFirst()
         running = call
-        connection.start(call)
+        if !connection.start(call) {
+            // The loss has been dealt with; nothing was sent, so the call waits for the next connection.
+            waiting.insert(call, at: 0)
+        }
     }
 
     private func expired(_ call: PostgresCall, _ timeout: Duration) {
