@@ -59,6 +59,10 @@ package enum Schema {
         File("trigger_device", PackageResources.trigger_device_sql),
         File("trigger_notification", PackageResources.trigger_notification_sql),
         File("trigger_status", PackageResources.trigger_status_sql),
+        File("view_delivery_report", PackageResources.view_delivery_report_sql),
+        File("view_failure_reasons", PackageResources.view_failure_reasons_sql),
+        File("view_notification_progress", PackageResources.view_notification_progress_sql),
+        File("view_queue_health", PackageResources.view_queue_health_sql),
         File("workers", PackageResources.workers_sql),
     ]
 

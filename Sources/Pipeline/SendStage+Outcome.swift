@@ -9,11 +9,13 @@ import Reactor
 extension SendStage {
     /// Books the end of one request.
     func record(_ outcome: HTTP2Outcome, of unit: UnitInWork, _ index: Int) {
+        let feed = unit.segments[unit.segment(of: index)].feed
+        if case .notProcessed = outcome {} else { feed?.progress &+= 1 }
         if case .answered(let response) = outcome, response.status == 200 { return acceptedByApple(unit) }
         let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
         if case .answered(let response) = outcome {
             counters.counts.notAccepted += 1
-            feed(of: unit, index)?.carryOut(result.verdict.connection, on: response.connection)
+            feed?.carryOut(result.verdict.connection, on: response.connection)
         }
         if case .deactivate(let asOf) = result.verdict.device { retire(unit, index, result, asOf) }
         switch result.verdict.request {
@@ -42,15 +44,16 @@ extension SendStage {
 
     private func retire(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ asOf: Int64?) {
         let device = unit.device(index)
-        // A token given by value and not registered has no row to retire.
-        guard device > 0 else { return }
+        // A channel has no row to retire.
+        guard device != 0 else { return }
         unit.settlement.retirements.append(
             Retirement(device: device, reason: result.label, asOf: asOf, sentAt: unit.claimed))
     }
 
     private func retryLater(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ kind: RetryKind) {
         let decision = retry.decide(
-            kind, attempt: Int(unit.work.attempt), retryAfter: result.retryAfter, using: &random)
+            kind, attempt: Int(unit.work.attempt), retryAfter: result.retryAfter, remaining: unit.remaining,
+            using: &random)
         guard case .again(let delay) = decision else { return reject(unit, index, result) }
         book(unit, index, result, isFinal: false)
         requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))
@@ -67,7 +70,8 @@ extension SendStage {
     private func unanswered(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
         counters.counts.unanswered += 1
         if !unit.work.atMostOnce {
-            let decision = retry.decide(.unanswered, attempt: Int(unit.work.attempt), using: &random)
+            let decision = retry.decide(
+                .unanswered, attempt: Int(unit.work.attempt), remaining: unit.remaining, using: &random)
             if case .again(let delay) = decision {
                 book(unit, index, result, isFinal: false)
                 return requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))

@@ -15,7 +15,9 @@ import Testing
 
     /// SwiftPM does not list embedded files, so this notices one that was forgotten.
     @Test func everyFileIsEmbedded() throws {
-        func onDisk(_ folder: String) throws -> [String] { try SchemaFiles.names(folder).map { String($0.dropLast(4)) } }
+        func onDisk(_ folder: String) throws -> [String] {
+            try SchemaFiles.names(folder).map { String($0.dropLast(4)) }
+        }
         #expect(try onDisk("migrations") == Schema.migrations.map(\.name))
         #expect(try onDisk("objects") == (Schema.objects + Schema.roles).map(\.name).sorted())
         for file in Schema.migrations {
@@ -39,11 +41,13 @@ import Testing
         #expect(made["version"] as? Int == SchemaVersion.newest)
         #expect(made["applied"] as? [String] == Schema.migrations.map(\.name))
 
-        let rows = try database.value("SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
+        let rows = try database.value(
+            "SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
         let again = try #require(try pgpush.objects("migrate").first)
         #expect(again["applied"] as? [String] == [])
         #expect(
-            try database.value("SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
+            try database.value(
+                "SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
                 == rows)
 
         let after = try #require(try pgpush.objects("migrate", "--status").first)
@@ -64,9 +68,13 @@ import Testing
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(results.allSatisfy { $0.0 == 0 }, "\(results)")
-        let applied = try results.flatMap { try CommandLineRunner.objects($0.1) }.flatMap { $0["applied"] as? [String] ?? [] }
+        let applied = try results.flatMap { try CommandLineRunner.objects($0.1) }.flatMap {
+            $0["applied"] as? [String] ?? []
+        }
         #expect(applied.sorted() == Schema.migrations.map(\.name))
-        #expect(try database.number("SELECT count(*) FROM push.pgpush_migrations WHERE version > 0") == Schema.migrations.count)
+        #expect(
+            try database.number("SELECT count(*) FROM push.pgpush_migrations WHERE version > 0")
+                == Schema.migrations.count)
         // Everything lies in that schema, and nothing in public.
         #expect(try database.number("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") == 0)
         #expect(try database.number("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace") == 0)
@@ -113,7 +121,8 @@ import Testing
     @Test func environmentDefault() throws {
         let (database, pgpush) = try emptyDatabase()
         func fresh() throws -> String? {
-            try database.value("INSERT INTO devices (user_id, device_token) VALUES ('1', md5(random()::text)) RETURNING environment")
+            try database.value(
+                "INSERT INTO devices (user_id, device_token) VALUES ('1', md5(random()::text)) RETURNING environment")
         }
         try pgpush.output("migrate")
         #expect(try fresh() == "production")
@@ -131,7 +140,9 @@ import Testing
 
     @Test func goesAroundThePooler() throws {
         let (database, pgpush) = try emptyDatabase()
-        let direct = pgpush.with(["DATABASE_URL": "postgresql://127.0.0.1:1/none", "DATABASE_DIRECT_URL": database.connectionString])
+        let direct = pgpush.with([
+            "DATABASE_URL": "postgresql://127.0.0.1:1/none", "DATABASE_DIRECT_URL": database.connectionString,
+        ])
         try direct.output("migrate")
         #expect(try database.number("SELECT count(*) FROM devices") == 0)
     }

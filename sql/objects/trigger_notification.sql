@@ -2,7 +2,7 @@
 -- (trigger_status.sql). None of these fires on what the worker updates while it works.
 
 CREATE OR REPLACE FUNCTION pgpush_notification_insert() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     IF NEW.status <> 'pending' THEN
@@ -30,7 +30,7 @@ $$;
 COMMENT ON FUNCTION pgpush_notification_insert() IS 'Internal: trigger; validates and completes a new notification.';
 
 CREATE OR REPLACE FUNCTION pgpush_notification_content() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     -- A row that is being opened again is planned anew; whether it may be, the guard of the status decides.
@@ -84,7 +84,7 @@ COMMENT ON FUNCTION pgpush_notify_due(timestamptz) IS
     'Internal: wakes listening workers when something is due within a minute; SET pgpush.notify = off silences it.';
 
 CREATE OR REPLACE FUNCTION pgpush_notification_inserted() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     PERFORM pgpush_notify_due(min(scheduled_at)) FROM inserted HAVING min(scheduled_at) IS NOT NULL;
