@@ -64,13 +64,19 @@ import Testing
         #expect(start.elapsedMilliseconds < 3000)
     }
 
-    @Test("several hosts: the first dead, nameless, read-only, or with another password")
+    @Test("several hosts: the first dead, silent, nameless, read-only, or with another password")
     func severalHosts() async throws {
         let cluster = try PostgresCluster.shared()
         let (port, dead) = (cluster.port, try FreePort.find())
         #expect(try await connect("host=127.0.0.1,127.0.0.1 port=\(dead),\(port) user=postgres dbname=postgres") == nil)
         #expect(
             try await connect("host=nowhere.invalid,localhost port=\(port),\(port) user=postgres dbname=postgres")
+                == nil)
+        let hole = try Listener()
+        defer { hole.close() }
+        #expect(
+            try await connect(
+                "host=127.0.0.1,127.0.0.1 port=\(hole.port),\(port) user=postgres dbname=postgres connect_timeout=1")
                 == nil)
         let standby = try PostgresCluster()
         defer { standby.remove() }
