@@ -63,6 +63,17 @@ package final class PsqlSession: @unchecked Sendable {
 
     /// Waits for what `start` has sent.
     package func finish(timeout: TimeInterval = 120) throws -> [[String?]] {
+        CSV.rows(try finishText(timeout), null: Self.null)
+    }
+
+    /// The notifications that have come since the last statement, as `channel:payload`.
+    package func notifications() throws -> [String] {
+        try start("SELECT")
+        return try finishText(30).matches(of: /Asynchronous notification "(.*?)"(?: with payload "(.*?)")? received/)
+            .map { "\($0.1):\($0.2 ?? "")" }
+    }
+
+    private func finishText(_ timeout: TimeInterval) throws -> String {
         defer { statements.signal() }
         let deadline = Date(timeIntervalSinceNow: timeout)
         state.lock()
@@ -75,7 +86,7 @@ package final class PsqlSession: @unchecked Sendable {
                     try? input?.write(contentsOf: Data("ROLLBACK;\n".utf8))
                     throw failure
                 }
-                return CSV.rows(rows, null: Self.null)
+                return rows
             }
             if openStreams == 0 {
                 let text = String(decoding: errors, as: UTF8.self)
