@@ -84,6 +84,8 @@ let package = Package(
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
         suite(
             "EndToEndTests",
-            uses: ["pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport"]),
+            uses: [
+                "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
+            ]),
     ]
 )

@@ -173,6 +173,47 @@ import Testing
         #expect(result.errors.contains("SQLSTATE 42501") && result.errors.contains("hint:"))
     }
 
+    /// Each role can do its work by the verbs that are meant for it, and no more.
+    @Test func roles() throws {
+        let (database, pgpush) = try emptyDatabase()
+        try pgpush.output("migrate", "--roles")
+        try pgpush.output("migrate", "--roles")
+        func user(_ role: String) throws -> CommandLineRunner {
+            let name = "\(role)_of_\(database.name)"
+            try database.psql("CREATE ROLE \(name) LOGIN IN ROLE pgpush_\(role)")
+            return pgpush.with(["DATABASE_URL": database.cluster.connectionString(database: database.name, user: name)])
+        }
+        let token = String(repeating: "ab", count: 32)
+        let producer = try user("producer")
+        #expect(try producer.output("devices", "register", "-u", "1", "-t", token) == "1")
+        #expect(try producer.objects("enqueue", "-u", "1", "--body", "x").first?["status"] as? String == "pending")
+        #expect(try producer.output("enqueue", "-u", "1", "--body", "x", "--at", "+1h") == "2")
+        #expect(try producer.run("reschedule", "2", "+2h").status == 0)
+        #expect(try producer.run("cancel", "2").status == 0)
+        let denied = try producer.run("show", "1")
+        #expect(denied.status == 4)
+        #expect(denied.errors.contains("SQLSTATE 42501") && denied.errors.contains("hint:"))
+
+        let operatorUser = try user("operator")
+        for words in [["list"], ["show", "1"], ["why", "1"], ["stats"], ["apps", "list"], ["devices", "list"]] {
+            let result = try Subprocess.run(CommandLineRunner.executable, words, environment: operatorUser.environment)
+            #expect(result.status == 0, "\(words): \(result.errors)")
+        }
+        #expect(try operatorUser.run("apps", "pause", "default").status == 0)
+        #expect(try operatorUser.run("apps", "resume", "default").status == 0)
+        #expect(try operatorUser.run("retry", "2").status == 0)
+        #expect(try operatorUser.run("cancel", "1").status == 0)
+        #expect(try operatorUser.run("enqueue", "-u", "1", "--body", "x").status == 4)
+
+        let worker = try user("worker")
+        let checks = try CommandLineRunner.objects(try worker.run("doctor", "--json").output)
+        for name in ["database", "schema", "roles", "environment"] {
+            #expect(checks.first { $0["check"] as? String == name }?["state"] as? String == "ok", "\(name)")
+        }
+        #expect(try worker.run("list").status == 4)
+        #expect(try user("monitor").run("show", "1").status == 4)
+    }
+
     @Test(arguments: ["a'b", "a\"b", "pg_temp", ""]) func badSchemaNames(_ name: String) throws {
         let (_, pgpush) = try emptyDatabase()
         let result = try pgpush.run("migrate", "--schema", name)
