@@ -149,7 +149,7 @@ import Testing
         try Subprocess.require("/bin/chmod", ["600", "\(folder)/data/server.key"])
         try Subprocess.require(
             "/bin/chown", ["--reference=\(folder)/data", "\(folder)/data/server.key", "\(folder)/data/server.crt"])
-        try cluster.execute("ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()")
+        try cluster.alterSystem("SET ssl = on")
         let certificate = folder + "/root.crt"
         try Subprocess.require("/bin/cp", ["\(folder)/data/server.crt", certificate])
         let common = "port=\(cluster.port) user=postgres dbname=postgres sslrootcert=\(certificate)"

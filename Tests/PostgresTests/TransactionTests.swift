@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    @Test("a script runs several statements, and one that leaves a transaction open costs the connection")
+    @Test("a script runs several statements, and one that it leaves open is rolled back")
     func scripts() async throws {
         try await withSession { session, _ in
             let results = try await session.simple(
@@ -215,9 +215,15 @@ import Testing
             #expect(error.sqlState == "42703")
             let count = try await session.query(PostgresStatement("SELECT count(*) FROM s"))
             #expect(try count.int(0, 0) == 2)
-            try await session.simple("BEGIN; SELECT 1", timeout: .seconds(5))
+            try await session.simple("BEGIN; INSERT INTO s VALUES (9)", timeout: .seconds(5))
+            let after = try await session.query(PostgresStatement("SELECT count(*) FROM s"))
+            #expect(try after.int(0, 0) == 2)
+            let failed = await failure { () throws(PostgresError) in
+                try await session.simple("BEGIN; DELETE FROM s; SELECT nonsense; COMMIT", timeout: .seconds(5))
+            }
+            #expect(failed.sqlState == "42703")
             #expect(try await session.query(PostgresStatement("SELECT 1")).rows == 1)
-            #expect(session.connectionCount == 2)
+            #expect(session.connectionCount == 1)
         }
     }
 
