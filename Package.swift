@@ -68,7 +68,7 @@ let package = Package(
 
         .executableTarget(
             name: "http2-benchmark", dependencies: ["HTTP2", "TLS", "Reactor", "Telemetry"], path: "Tests/Benchmarks",
-            exclude: ["compare.sh"],
+            exclude: ["compare.sh", "end-to-end.sh"],
             swiftSettings: strictTests),
 
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),

@@ -8,6 +8,7 @@ enum Outgoing {
     case answer(ServedConnection, JudgedRequest, Answer)
     case reset(ServedConnection, Int32, UInt32)
     case resetMidAnswer(ServedConnection, JudgedRequest)
+    case abortMidAnswer(ServedConnection, JudgedRequest)
     case end(ServedConnection, HTTP2ServerEnd, String)
     case goAway(ServedConnection, GoAway, lastStream: Int32)
     case mute(ServedConnection)
@@ -82,6 +83,9 @@ extension Simulator: TurnHandler {
         case .resetMidAnswer:
             noteLost(judged, "reset", code: StreamError.internalError)
             outbox.append(.resetMidAnswer(served, judged))
+        case .abortMidAnswer:
+            noteLost(judged, "cut off")
+            outbox.append(.abortMidAnswer(served, judged))
         case .abort: noteEnded(judged, served, .abort)
         case .finish: noteEnded(judged, served, .fin)
         case .goAwayBefore:
@@ -103,6 +107,7 @@ extension Simulator: TurnHandler {
         let weather = judge.weather
         switch served.requests {
         case weather.goAwayAfter: planGoAway(GoAway(weather), served)
+        case weather.closeAfter: outbox.append(.end(served, .notify, "close-after"))
         case weather.abortAfter: outbox.append(.end(served, .abort, "abort-after"))
         case weather.finishAfter: outbox.append(.end(served, .fin, "finish-after"))
         case weather.muteAfter: outbox.append(.mute(served))
@@ -119,10 +124,7 @@ extension Simulator: TurnHandler {
 
     private func holdFor(_ answer: Answer, _ judged: JudgedRequest, _ served: ServedConnection) {
         hold(judged, served)
-        loop.schedule(after: answer.delay) { [weak self, weak served] in
-            guard let self, let served else { return }
-            release(judged.arrival.stream, served, answer)
-        }
+        loop.schedule(after: answer.delay) { [self] in release(judged.arrival.stream, served, answer) }
     }
 
     /// Answers a request that was held, unless it has ended meanwhile.
@@ -154,7 +156,12 @@ extension Simulator: TurnHandler {
             served.limit.answered(answer.rejection)
             announceLimit(served)
         case .reset(let served, let stream, let code): served.wire?.reset(stream, code: code)
-        case .resetMidAnswer(let served, let judged): resetMidAnswer(served, judged)
+        case .resetMidAnswer(let served, let judged):
+            sendHeadersOnly(served, judged)
+            served.wire?.reset(judged.arrival.stream, code: StreamError.internalError)
+        case .abortMidAnswer(let served, let judged):
+            sendHeadersOnly(served, judged)
+            loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
         case .end(let served, let end, let cause): served.end(end, cause: cause)
         case .goAway(let served, let goAway, let last): sendGoAway(goAway, served, last)
         case .mute(let served): served.mute()
@@ -188,10 +195,8 @@ extension Simulator: TurnHandler {
         return fields
     }
 
-    /// The headers of a 200 leave without the end of the stream; then it is reset.
-    private func resetMidAnswer(_ served: ServedConnection, _ judged: JudgedRequest) {
-        guard let wire = served.wire else { return }
-        wire.sendInformational(judged.arrival.stream, status: 200, fields: fields(of: Answer(), judged))
-        wire.reset(judged.arrival.stream, code: StreamError.internalError)
+    /// The headers of a 200 leave without the end of the stream.
+    private func sendHeadersOnly(_ served: ServedConnection, _ judged: JudgedRequest) {
+        served.wire?.sendInformational(judged.arrival.stream, status: 200, fields: fields(of: Answer(), judged))
     }
 }

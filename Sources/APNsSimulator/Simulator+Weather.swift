@@ -107,7 +107,7 @@ extension Simulator {
     /// How long frames that are queued may take to leave before a connection is closed.
     ///
     /// The HTTP/2 layer tells of a stream's end when its last frame is made, not when it is sent.
-    private static let flushTime = Duration.milliseconds(50)
+    static let flushTime = Duration.milliseconds(50)
 
     func closeWhenDrained(_ served: ServedConnection) {
         guard served.deafAbove != .max, !served.isLingering, !served.isMute, served.held.isEmpty,
@@ -144,18 +144,17 @@ extension Simulator {
         for served in connections.values { announceLimit(served) }
         if !isSweeping { sweep() }
         for gate in gates {
-            if judge.weather.admission == .refuse { gate.close() } else { reopen(gate) }
+            admit(gate)
         }
     }
 
-    private func reopen(_ gate: Gate) {
+    private func admit(_ gate: Gate) {
         do {
-            try gate.open()
+            try gate.admit(judge.weather.admission)
         } catch {
-            // Somebody else has taken the port meanwhile; tried again while the weather wants it open.
+            // Somebody else has taken the port meanwhile; tried again, with the weather of that time.
             loop.schedule(after: .milliseconds(100)) { [weak self, weak gate] in
-                guard let self, let gate, judge.weather.admission != .refuse else { return }
-                reopen(gate)
+                if let self, let gate, gates.contains(where: { $0 === gate }) { admit(gate) }
             }
         }
     }

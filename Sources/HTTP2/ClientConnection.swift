@@ -33,6 +33,8 @@ import Telemetry
     private var isSettling = false
     private var goAwayFault: HTTP2Fault?
     private var lastFill: UInt32 = 0
+    /// The last answer, or the moment from which answers were waited for.
+    private var lastProgress = MonotonicTime(nanoseconds: 0)
     private var watchdog = Watchdog()
     private var watchdogTimer: LoopTimer?
     private var watchdogDue = MonotonicTime.distantFuture
@@ -103,6 +105,7 @@ import Telemetry
         guard session != nil else { return lose(HTTP2Fault(.protocolError, "no memory for a session")) }
         state = .open
         openedAt = loop.now
+        lastProgress = loop.now
         watchdog.received(at: loop.now)
         armWatchdog(loop.now.advanced(by: configuration.idlePing))
         transport.queueFlush()
@@ -121,6 +124,15 @@ import Telemetry
 
     /// Whether new requests may go over it at all.
     var isUsable: Bool { state == .open && !watchdog.isSuspicious }
+
+    /// When it counts as stuck if no answer comes: all streams that the peer allows wait, PING or not, and perhaps in vain.
+    var stuckAt: MonotonicTime? {
+        guard state == .open, let session, session.openStreams >= gate.limit else { return nil }
+        return lastProgress.advanced(by: configuration.pingAfter)
+    }
+
+    /// Whether it has been of no use for so long that another should take its place.
+    func isStuck(at now: MonotonicTime) -> Bool { stuckAt.map { $0 <= now } ?? false }
 
     /// How many requests it would take now.
     var room: Int {
@@ -222,6 +234,7 @@ import Telemetry
     /// A stream waits again, so silence counts from now on.
     private func startedWaiting() {
         watchdog.startedWaiting(at: loop.now)
+        lastProgress = loop.now
         let due = loop.now.advanced(by: configuration.pingAfter)
         // The timer looks anew whenever it fires, so it is set forward at most once per `pingAfter`.
         if watchdogDue > due { armWatchdog(due) }
@@ -322,6 +335,7 @@ import Telemetry
 
     private func answer(_ index: Int32) -> HTTP2Outcome {
         answers += 1
+        lastProgress = loop.now
         if answers == 1 { pool.proved() }
         gate.answered(status: unsafe table.slots[Int(index)].status)
         return .answered(table.response(index))

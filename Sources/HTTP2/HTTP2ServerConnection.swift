@@ -36,6 +36,7 @@ package enum HTTP2ServerEnd: Sendable {
     private var transport: Transport?
     private var handshakeTimer: LoopTimer?
     private var chunk: UnsafeRawBufferPointer?
+    private var raw: [UInt8] = []
     private var isDelivering = false
     private var wasOpened = false
     /// SETTINGS must be the first frame that we send.
@@ -173,6 +174,12 @@ package enum HTTP2ServerEnd: Sendable {
         submitSettings(HTTP2ServerSettings(maxConcurrentStreams: maxConcurrentStreams))
     }
 
+    /// Sends bytes as they are between two frames of its own: frames that are cut off, wrong, or no frames at all.
+    package func sendRaw(_ bytes: [UInt8]) {
+        raw.append(contentsOf: bytes)
+        transport?.queueFlush()
+    }
+
     /// Sends a PING; the answer is not waited for.
     package func ping() {
         guard unsafe session != nil else { return }
@@ -267,6 +274,13 @@ extension HTTP2ServerConnection: TransportOwner {
         var used = 0
         while used < buffer.count {
             if unsafe (chunk?.count ?? 0) == 0 {
+                if !raw.isEmpty {
+                    let count = min(raw.count, buffer.count - used)
+                    unsafe buffer[used...].copyBytes(from: raw[..<count])
+                    raw.removeFirst(count)
+                    used += count
+                    continue
+                }
                 var start: UnsafePointer<UInt8>?
                 let count = unsafe nghttp2_session_mem_send(session, &start)
                 if count < 0 {

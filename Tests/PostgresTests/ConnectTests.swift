@@ -70,7 +70,8 @@ import Testing
         let (port, dead) = (cluster.port, try FreePort.find())
         #expect(try await connect("host=127.0.0.1,127.0.0.1 port=\(dead),\(port) user=postgres dbname=postgres") == nil)
         #expect(
-            try await connect("host=nowhere.invalid,localhost port=\(port),\(port) user=postgres dbname=postgres") == nil)
+            try await connect("host=nowhere.invalid,localhost port=\(port),\(port) user=postgres dbname=postgres")
+                == nil)
         let standby = try PostgresCluster()
         defer { standby.remove() }
         try standby.stop(.fast)
@@ -135,7 +136,8 @@ import Testing
             "/usr/bin/openssl",
             [
                 "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", "\(folder)/data/server.key",
+                "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
+                "\(folder)/data/server.key",
                 "-out", "\(folder)/data/server.crt",
             ])
         try Subprocess.require("/bin/chmod", ["600", "\(folder)/data/server.key"])
@@ -149,10 +151,24 @@ import Testing
         // The reload is not instant.
         for _ in 0..<50 where good != nil { good = try await connect("host=localhost sslmode=verify-full " + common) }
         #expect(good == nil)
+        // A write to a TLS connection that has gone must not end the process by SIGPIPE.
+        try await withSession("host=localhost sslmode=verify-full " + common) { session, _ in
+            for _ in 1...5 {
+                let pid = try await session.query(PostgresStatement("SELECT pg_backend_pid()")).int(0, 0)
+                try cluster.execute("SELECT pg_terminate_backend(\(pid))")
+                // The end may come before this call or in the middle of it, hardly ever after it.
+                do throws(PostgresError) {
+                    _ = try await session.query(PostgresStatement("SELECT 1"))
+                } catch {
+                    #expect(error.code == .connectionLost)
+                }
+            }
+        }
         let wrongName = try await connect("host=127.0.0.1 sslmode=verify-full " + common)
         #expect(wrongName?.code == .untrusted && wrongName?.reaction == .alarm)
         let unknown = try await connect(
-            "host=localhost sslmode=verify-full port=\(cluster.port) user=postgres dbname=postgres sslrootcert=/dev/null")
+            "host=localhost sslmode=verify-full port=\(cluster.port) user=postgres dbname=postgres sslrootcert=/dev/null"
+        )
         #expect(unknown?.code == .untrusted)
     }
 }

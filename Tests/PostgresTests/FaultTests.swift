@@ -80,7 +80,8 @@ import Testing
             let waiting = Collector()
             for (number, milliseconds) in [(1, 600), (2, 200)] {
                 let call = PostgresCall(
-                    .transaction([PostgresStatement("SELECT 1")], PostgresLimits(statement: .seconds(1), lock: .seconds(1)))
+                    .transaction(
+                        [PostgresStatement("SELECT 1")], PostgresLimits(statement: .seconds(1), lock: .seconds(1)))
                 ) { waiting.add(number, $0) }
                 session.submit(call, timeout: .milliseconds(milliseconds))
             }
@@ -146,7 +147,9 @@ import Testing
             try await session.connect(timeout: .seconds(5))
             let answers = Collector()
             for number in 1...3 {
-                let call = PostgresCall(.pipeline([PostgresStatement("SELECT pg_sleep(5)")])) { answers.add(number, $0) }
+                let call = PostgresCall(.pipeline([PostgresStatement("SELECT pg_sleep(5)")])) {
+                    answers.add(number, $0)
+                }
                 session.submit(call, timeout: .seconds(10))
             }
             session.close()
@@ -175,7 +178,9 @@ import Testing
             try old.execute("ALTER SYSTEM SET default_transaction_read_only = on; SELECT pg_reload_conf()")
             while try old.execute("SHOW default_transaction_read_only").first?.first != "on" {}
             let error = await failure { () throws(PostgresError) in
-                while true { _ = try await session.query(PostgresStatement("CREATE TABLE IF NOT EXISTS moved (id int)")) }
+                while true {
+                    _ = try await session.query(PostgresStatement("CREATE TABLE IF NOT EXISTS moved (id int)"))
+                }
             }
             #expect(error.code == .readOnly && error.sqlState == "25006" && error.outcome == .notApplied)
             #expect(error.reaction == .retry)

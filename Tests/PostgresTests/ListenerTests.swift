@@ -95,7 +95,9 @@ import Testing
             defer { listener.close() }
             for _ in 1...2 {
                 guard
-                    case .unavailable(let error) = await events.next({ if case .unavailable = $0 { true } else { false } })
+                    case .unavailable(let error) = await events.next({
+                        if case .unavailable = $0 { true } else { false }
+                    })
                 else { return }
                 #expect(error.message.contains("pooler"))
             }

@@ -94,7 +94,8 @@ import Testing
                 }
             }
         }
-        #expect(try await open(pooler.address) == nil)
+        let none = try await open(pooler.address)
+        #expect(none == nil, "\(String(describing: none)) \(pooler.log)")
         let wrong = try await open(pooler.address.replacing("pooled", with: "wrong"))
         #expect(wrong?.code == .authentication, "\(String(describing: wrong))")
         let unknown = try await open(pooler.address.replacing("dbname=postgres", with: "dbname=nowhere"))

@@ -98,7 +98,9 @@ import Testing
         for state in ["42P01", "42501", "28P01", "3D000", "3F000", "XX000", "0A000"] {
             #expect(SQLState.reaction(to: state) == .alarm, "\(state)")
         }
-        for state in ["22021", "22P02", "23505", "21000"] { #expect(SQLState.reaction(to: state) == .isolate, "\(state)") }
+        for state in ["22021", "22P02", "23505", "21000"] {
+            #expect(SQLState.reaction(to: state) == .isolate, "\(state)")
+        }
         for state in ["PN001", "P0001", ""] { #expect(SQLState.reaction(to: state) == .report, "\(state)") }
     }
 
@@ -153,7 +155,9 @@ import Testing
                 try PostgresConfiguration(connectionString: broken, applicationName: "pgpush")
             }
             #expect(error?.code == .configuration && error?.reaction == .alarm)
-            for piece in ["hunter2", "hun", "ter2"] { #expect(error?.description.contains(piece) == false, "\(broken)") }
+            for piece in ["hunter2", "hun", "ter2"] {
+                #expect(error?.description.contains(piece) == false, "\(broken)")
+            }
         }
     }
 
@@ -167,7 +171,8 @@ import Testing
                 """, needsPassword: false, target: "db")
         #expect(refused.code == .unknownDatabase && refused.message == "db: Datenbank »y« existiert nicht")
         let starting = ConnectFailure.error(
-            message: "connection to server failed: FATAL:  57P03: the database system is starting up", needsPassword: false,
+            message: "connection to server failed: FATAL:  57P03: the database system is starting up",
+            needsPassword: false,
             target: "db")
         #expect(starting.code == .unreachable && starting.sqlState == "57P03" && starting.reaction == .retry)
         let silent = ConnectFailure.error(message: "", needsPassword: false, target: "db")
@@ -185,7 +190,8 @@ import Testing
     @Test("arrays that lie about themselves are refused")
     func crookedArrays() {
         func reader(_ words: [UInt32], cut: Int = 0) -> PostgresArrayReader? {
-            let bytes = words.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (24 - 8 * UInt32($0))) } }
+            let bytes = words.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (24 - 8 * UInt32($0))) }
+            }
             // The reader borrows, so the bytes have to stay.
             let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count - cut, alignment: 8)
             copy.copyBytes(from: bytes.dropLast(cut))

@@ -99,7 +99,8 @@ import Testing
             }
             #expect(raised.sqlState == "PP001" && raised.hint == "register it" && raised.column == "device_token")
             #expect(raised.reaction == .report)
-            let syntax = await failure { () throws(PostgresError) in try await session.query(PostgresStatement("SELEC")) }
+            let syntax = await failure { () throws(PostgresError) in try await session.query(PostgresStatement("SELEC"))
+            }
             #expect(syntax.sqlState == "42601" && syntax.reaction == .alarm)
         }
     }
@@ -128,7 +129,8 @@ import Testing
             _ = try await session.simple("CREATE TABLE lock_test (id int)", timeout: .seconds(5))
             let address = try sharedAddress()
             let configuration = try PostgresConfiguration(connectionString: address, applicationName: "holder")
-            let holder = try await PostgresConnection.open(loop: actor.loop, configuration: configuration, logger: .silent)
+            let holder = try await PostgresConnection.open(
+                loop: actor.loop, configuration: configuration, logger: .silent)
             defer { holder.close() }
             try await holder.simple("BEGIN; LOCK TABLE lock_test", timeout: .seconds(5))
             let error = await failure { () throws(PostgresError) in
@@ -147,7 +149,9 @@ import Testing
             let answers = Collector()
             for number in 1...5 {
                 let statement = PostgresStatement("SELECT $1, pg_sleep(0.05)", [Int64(number)])
-                let call = PostgresCall(.transaction([statement], PostgresLimits(statement: .seconds(5), lock: .seconds(1)))) {
+                let call = PostgresCall(
+                    .transaction([statement], PostgresLimits(statement: .seconds(5), lock: .seconds(1)))
+                ) {
                     answers.add(number, $0)
                 }
                 session.submit(call, timeout: .seconds(10))
@@ -155,7 +159,9 @@ import Testing
             // One is on the wire, three wait, the fifth is one too many.
             #expect(answers.numbers == [5])
             #expect(answers.errors[5]?.code == .overloaded && answers.errors[5]?.reaction == .retry)
-            let last = await failure { () throws(PostgresError) in try await session.query(PostgresStatement("SELECT 1")) }
+            let last = await failure { () throws(PostgresError) in
+                try await session.query(PostgresStatement("SELECT 1"))
+            }
             #expect(last.code == .overloaded)
             while answers.numbers.count < 5 { await pause(.milliseconds(10), on: actor.loop) }
             #expect(answers.numbers == [5, 1, 2, 3, 4])
@@ -163,11 +169,22 @@ import Testing
         }
     }
 
+    @Test("calls resume on their loop, without a detour through another thread")
+    func staysOnLoop() async throws {
+        try await withSession { session, actor in
+            _ = try await session.query(PostgresStatement("SELECT 1"))
+            let before = actor.loop.foreignEnqueues
+            for _ in 0..<200 { _ = try await session.query(PostgresStatement("SELECT 1")) }
+            #expect(actor.loop.foreignEnqueues == before)
+        }
+    }
+
     @Test("a script runs several statements, and one that leaves a transaction open costs the connection")
     func scripts() async throws {
         try await withSession { session, _ in
             let results = try await session.simple(
-                "CREATE TEMP TABLE s (a int); INSERT INTO s VALUES (1), (2); SELECT sum(a) FROM s", timeout: .seconds(5))
+                "CREATE TEMP TABLE s (a int); INSERT INTO s VALUES (1), (2); SELECT sum(a) FROM s", timeout: .seconds(5)
+            )
             #expect(results.count == 3)
             #expect(try results[2].string(0, 0) == "3")
             #expect(throws: PostgresError.self) { try results[2].int64(0, 0) }

@@ -24,7 +24,8 @@ import Testing
             parameters.add(interval: .milliseconds(-1500))
             parameters.add(bytes: [0, 255, 1])
             let types = [
-                "int8", "int4", "int2", "bool", "float8", "text", "text", "uuid", "timestamptz", "jsonb", "json", "interval",
+                "int8", "int4", "int2", "bool", "float8", "text", "text", "uuid", "timestamptz", "jsonb", "json",
+                "interval",
                 "bytea",
             ]
             let list = types.indices.map { "$\($0 + 1)" }.joined(separator: ", ")

@@ -49,7 +49,7 @@ BEGIN
         PERFORM pgpush_refuse('PN022', 'status', format('notification %s is %s: its content cannot be changed any more',
             OLD.id, OLD.status), 'Content and schedule can be changed while the status is pending. Enqueue a new notification.');
     ELSIF NOT (NEW.user_ids <@ OLD.user_ids AND cardinality(NEW.device_tokens) = cardinality(OLD.device_tokens)
-               AND NEW.device_tokens <@ (OLD.device_tokens || '')) THEN
+               AND NEW.device_tokens <@ array_append(OLD.device_tokens, '')) THEN
         PERFORM pgpush_refuse('PN022', 'status', format('notification %s is %s: its target cannot be changed any more',
             OLD.id, OLD.status), 'The target can be changed while the status is pending. Enqueue a new notification.');
     END IF;

@@ -34,7 +34,10 @@ package final class PostgresSession {
         reconnector.start()
     }
 
-    deinit { close() }
+    deinit {
+        // Elsewhere nothing of a loop may be touched; `close` is the way to end a session.
+        if loop.isCurrent { close() }
+    }
 
     /// Why there is no connection at present; nil while there is one, and before the first attempt has failed.
     package var lastError: PostgresError? { reconnector.lastError }

@@ -79,7 +79,8 @@ final class FaultProxy: @unchecked Sendable {
         }
         guard connected == 0 else { return }
         var watched = [
-            pollfd(fd: client, events: Int16(POLLIN), revents: 0), pollfd(fd: upstream, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: client, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: upstream, events: Int16(POLLIN), revents: 0),
         ]
         while poll(&watched, 2, 30_000) > 0 {
             if watched[0].revents != 0, !forward(from: client, to: upstream, isFromClient: true) { return }
@@ -125,9 +126,11 @@ func startThread(_ body: @escaping @Sendable () -> Void) {
     }
     var thread = pthread_t()
     let box = Unmanaged.passRetained(Box(body)).toOpaque()
-    pthread_create(&thread, nil, { raw in
-        if let raw { Unmanaged<Box>.fromOpaque(raw).takeRetainedValue().body() }
-        return nil
-    }, box)
+    pthread_create(
+        &thread, nil,
+        { raw in
+            if let raw { Unmanaged<Box>.fromOpaque(raw).takeRetainedValue().body() }
+            return nil
+        }, box)
     pthread_detach(thread)
 }

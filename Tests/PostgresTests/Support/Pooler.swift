@@ -43,6 +43,8 @@ final class Pooler: Sendable {
         } else {
             try Subprocess.require(command[0], Array(command.dropFirst()))
         }
+        // It becomes a daemon before it is ready.
+        for _ in 0..<1000 where !log.contains("process up") { usleep(10_000) }
     }
 
     /// A connection string that leads through the pooler.
