@@ -75,7 +75,7 @@ let package = Package(
         suite("TelemetryTests", uses: ["Telemetry"]),
         suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
-        suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
+        suite("PostgresTests", uses: ["Postgres", "Reactor", "Telemetry", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
@@ -84,6 +84,8 @@ let package = Package(
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
         suite(
             "EndToEndTests",
-            uses: ["pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport"]),
+            uses: [
+                "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
+            ]),
     ]
 )

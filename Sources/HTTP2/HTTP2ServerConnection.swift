@@ -140,6 +140,13 @@ package enum HTTP2ServerEnd: Sendable {
         transport?.queueFlush()
     }
 
+    /// Announces, by the last stream id 2³¹ - 1, that a GOAWAY will follow; streams are still taken up.
+    package func announceGoAway() {
+        guard unsafe session != nil else { return }
+        unsafe nghttp2_submit_shutdown_notice(session)
+        transport?.queueFlush()
+    }
+
     /// Sends SETTINGS.
     package func submitSettings(_ settings: HTTP2ServerSettings) {
         guard unsafe session != nil else { return }
