@@ -111,7 +111,7 @@ import Testing
         #expect(result.errors.contains("\n  hint: "))
         let json = try pgpush.run("enqueue", "--user", "1", "--body", "x", "--data", "{broken")
         #expect(json.status == 1)
-        #expect(json.errors.contains("SQLSTATE 22P02"))
+        #expect(json.errors.contains("SQLSTATE 22P02") && json.errors.contains("hint: --data"))
         let zone = try pgpush.run("enqueue", "--user", "1", "--body", "x", "--at", "2099-03-08 09:30 Mars/Olympus")
         #expect(zone.status == 1)
         #expect(zone.errors.lowercased().contains("mars/olympus"))
@@ -402,6 +402,25 @@ import Testing
                 $1
             })
         #expect(plain.output.contains("\rcancelled") && !plain.output.contains("\u{1B}[33m"))
+    }
+
+    /// Before a broadcast somebody at a terminal is asked; without one, or with --yes, nobody is.
+    @Test func broadcastAsksOnATerminal() throws {
+        try pgpush.output("devices", "register", "-u", "1", "-t", token)
+        let variables = pgpush.with(["TERM": "xterm", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"]).environment
+        func answer(_ text: String, _ options: String = "") throws -> CommandResult {
+            let command = "\(CommandLineRunner.executable) enqueue --broadcast --body x \(options)"
+            return try Subprocess.run(
+                "/usr/bin/script", ["-qefc", command, "/dev/null"], environment: variables, input: text)
+        }
+        let no = try answer("n\n")
+        #expect(no.status == 1, "\(no)")
+        #expect(
+            no.output.contains("This goes to 1 device. Store it? [y/N]") && no.output.contains("nothing was stored"))
+        #expect(try database.number("SELECT count(*) FROM scheduled_notifications") == 0)
+        #expect(try answer("y\n").status == 0)
+        #expect(try answer("", "--yes").status == 0)
+        #expect(try database.number("SELECT count(*) FROM scheduled_notifications") == 2)
     }
 
     // MARK: Pipes
