@@ -64,13 +64,19 @@ import Testing
         #expect(start.elapsedMilliseconds < 3000)
     }
 
-    @Test("several hosts: the first dead, nameless, read-only, or with another password")
+    @Test("several hosts: the first dead, silent, nameless, read-only, or with another password")
     func severalHosts() async throws {
         let cluster = try PostgresCluster.shared()
         let (port, dead) = (cluster.port, try FreePort.find())
         #expect(try await connect("host=127.0.0.1,127.0.0.1 port=\(dead),\(port) user=postgres dbname=postgres") == nil)
         #expect(
             try await connect("host=nowhere.invalid,localhost port=\(port),\(port) user=postgres dbname=postgres")
+                == nil)
+        let hole = try Listener()
+        defer { hole.close() }
+        #expect(
+            try await connect(
+                "host=127.0.0.1,127.0.0.1 port=\(hole.port),\(port) user=postgres dbname=postgres connect_timeout=1")
                 == nil)
         let standby = try PostgresCluster()
         defer { standby.remove() }
@@ -143,7 +149,7 @@ import Testing
         try Subprocess.require("/bin/chmod", ["600", "\(folder)/data/server.key"])
         try Subprocess.require(
             "/bin/chown", ["--reference=\(folder)/data", "\(folder)/data/server.key", "\(folder)/data/server.crt"])
-        try cluster.execute("ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()")
+        try cluster.alterSystem("SET ssl = on")
         let certificate = folder + "/root.crt"
         try Subprocess.require("/bin/cp", ["\(folder)/data/server.crt", certificate])
         let common = "port=\(cluster.port) user=postgres dbname=postgres sslrootcert=\(certificate)"

@@ -175,7 +175,7 @@ import Testing
         try await withSession(address) { session, _ in
             let port = PostgresStatement("SELECT current_setting('port')::int")
             #expect(try await session.query(port).int(0, 0) == old.port)
-            try old.execute("ALTER SYSTEM SET default_transaction_read_only = on; SELECT pg_reload_conf()")
+            try old.alterSystem("SET default_transaction_read_only = on")
             while try old.execute("SHOW default_transaction_read_only").first?.first != "on" {}
             let error = await failure { () throws(PostgresError) in
                 while true {
@@ -186,7 +186,7 @@ import Testing
             #expect(error.reaction == .retry)
             #expect(try await session.query(port).int(0, 0) == new.port)
             // The first is made writable again and the second becomes a standby.
-            try old.execute("ALTER SYSTEM RESET default_transaction_read_only; SELECT pg_reload_conf()")
+            try old.alterSystem("RESET default_transaction_read_only")
             try new.stop(.immediate)
             try new.becomeStandby()
             #expect(try await session.query(port).int(0, 0) == old.port)

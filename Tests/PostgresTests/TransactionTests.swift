@@ -2,6 +2,7 @@
 
 import Reactor
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import Postgres
@@ -44,6 +45,26 @@ import Testing
             #expect(try within.string(0, 4) == "UTF8")
             let after = try await session.simple("SHOW statement_timeout; SHOW lock_timeout", timeout: .seconds(5))
             #expect(try after.map { result in try result.string(0, 0) } == ["0", "0"])
+        }
+    }
+
+    @Test("F27: a role's own time limits do not count within a transaction")
+    func roleLimits() async throws {
+        let database = try sharedDatabase()
+        try database.psql(
+            """
+            CREATE ROLE hurried LOGIN;
+            ALTER ROLE hurried SET statement_timeout = '100ms';
+            ALTER ROLE hurried SET idle_in_transaction_session_timeout = '1ms';
+            ALTER ROLE hurried SET lock_timeout = '1ms'
+            """)
+        let address = database.cluster.connectionString(database: database.name, user: "hurried")
+        try await withSession(address) { session, _ in
+            let results = try await session.transaction([
+                PostgresStatement("SELECT pg_sleep(0.4)"), PostgresStatement("SELECT pg_sleep(0.1)"),
+            ])
+            #expect(results.count == 2)
+            #expect(session.connectionCount == 1)
         }
     }
 
@@ -179,7 +200,7 @@ import Testing
         }
     }
 
-    @Test("a script runs several statements, and one that leaves a transaction open costs the connection")
+    @Test("a script runs several statements, and one that it leaves open is rolled back")
     func scripts() async throws {
         try await withSession { session, _ in
             let results = try await session.simple(
@@ -194,9 +215,15 @@ import Testing
             #expect(error.sqlState == "42703")
             let count = try await session.query(PostgresStatement("SELECT count(*) FROM s"))
             #expect(try count.int(0, 0) == 2)
-            try await session.simple("BEGIN; SELECT 1", timeout: .seconds(5))
+            try await session.simple("BEGIN; INSERT INTO s VALUES (9)", timeout: .seconds(5))
+            let after = try await session.query(PostgresStatement("SELECT count(*) FROM s"))
+            #expect(try after.int(0, 0) == 2)
+            let failed = await failure { () throws(PostgresError) in
+                try await session.simple("BEGIN; DELETE FROM s; SELECT nonsense; COMMIT", timeout: .seconds(5))
+            }
+            #expect(failed.sqlState == "42703")
             #expect(try await session.query(PostgresStatement("SELECT 1")).rows == 1)
-            #expect(session.connectionCount == 2)
+            #expect(session.connectionCount == 1)
         }
     }
 

@@ -35,6 +35,12 @@ extension PostgresCluster {
         }
     }
 
+    /// Changes a setting of the running server.
+    func alterSystem(_ setting: String) throws {
+        try execute("ALTER SYSTEM \(setting)")
+        try execute("SELECT pg_reload_conf()")
+    }
+
     /// Starts the stopped server as a hot standby of nobody: read-only until it is promoted.
     func becomeStandby() throws {
         guard FileManager.default.createFile(atPath: "\(folder)/data/standby.signal", contents: nil) else {
