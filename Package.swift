@@ -68,13 +68,14 @@ let package = Package(
 
         .executableTarget(
             name: "http2-benchmark", dependencies: ["HTTP2", "TLS", "Reactor", "Telemetry"], path: "Tests/Benchmarks",
+            exclude: ["compare.sh", "end-to-end.sh"],
             swiftSettings: strictTests),
 
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
         suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
-        suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
+        suite("PostgresTests", uses: ["Postgres", "Reactor", "Telemetry", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
@@ -83,6 +84,8 @@ let package = Package(
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
         suite(
             "EndToEndTests",
-            uses: ["pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport"]),
+            uses: [
+                "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
+            ]),
     ]
 )

@@ -33,6 +33,7 @@ package enum Schema {
         File("claim_broadcasts", PackageResources.claim_broadcasts_sql),
         File("claim_notifications", PackageResources.claim_notifications_sql),
         File("claim_probe", PackageResources.claim_probe_sql),
+        File("comments", PackageResources.comments_sql),
         File("enqueue_notification", PackageResources.enqueue_notification_sql),
         File("expand", PackageResources.expand_sql),
         File("expire", PackageResources.expire_sql),
@@ -59,9 +60,16 @@ package enum Schema {
         File("trigger_device", PackageResources.trigger_device_sql),
         File("trigger_notification", PackageResources.trigger_notification_sql),
         File("trigger_status", PackageResources.trigger_status_sql),
+        File("view_delivery_report", PackageResources.view_delivery_report_sql),
+        File("view_failure_reasons", PackageResources.view_failure_reasons_sql),
+        File("view_notification_progress", PackageResources.view_notification_progress_sql),
+        File("view_queue_health", PackageResources.view_queue_health_sql),
         File("workers", PackageResources.workers_sql),
+        File("zz_rights", PackageResources.zz_rights_sql),
     ]
 
     /// The roles, made only when they are asked for.
-    package static let roles: [File] = []
+    package static let roles: [File] = [
+        File("roles", PackageResources.roles_sql)
+    ]
 }

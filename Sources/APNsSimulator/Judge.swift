@@ -187,6 +187,9 @@ package struct Judge: Sendable {
         var dressed = answer
         if answer.errorBody == .json { dressed.errorBody = weather.errorBody }
         if answer.success == .plain { dressed.success = weather.success }
+        if weather.retryAfter > 0, answer.status == 429 || answer.status >= 500 {
+            dressed.retryAfter = answer.retryAfter ?? weather.retryAfter
+        }
         dressed.delay += weather.latency
         if weather.jitter > .zero { dressed.delay += weather.jitter * Double.random(in: 0..<1, using: &chance) }
         return dressed

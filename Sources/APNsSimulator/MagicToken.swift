@@ -139,6 +139,7 @@ package struct MagicToken: Sendable {
         MagicToken("01cc", .finish, once: true, "TCP end instead of an answer, once; then accepted"),
         MagicToken("02cc", .goAwayBefore, once: true, "GOAWAY below this stream, once; then accepted"),
         MagicToken("03cc", .goAwayAfter, once: true, "accepted, with GOAWAY, once; then accepted"),
+        MagicToken("04cc", .abortMidAnswer, once: true, "200 without end, then TCP reset, once; then accepted"),
     ]
 
     private static func body(_ digits: String, _ form: ErrorBodyForm, _ summary: String) -> MagicToken {

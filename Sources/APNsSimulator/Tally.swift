@@ -49,6 +49,9 @@ package struct Tally: Sendable {
         return Int(visits[token]?.requests ?? 1)
     }
 
+    /// Notes the arrival of a request that nobody looks at.
+    package mutating func arrivedUnread() { requests += 1 }
+
     /// Whether a magic token that works once is met for the first time.
     package mutating func meetsMagicFirst(_ token: UInt64) -> Bool { magicMet.insert(token).inserted }
 

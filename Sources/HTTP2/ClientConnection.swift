@@ -33,6 +33,8 @@ import Telemetry
     private var isSettling = false
     private var goAwayFault: HTTP2Fault?
     private var lastFill: UInt32 = 0
+    /// The last answer, or the moment from which answers were waited for.
+    private var lastProgress = MonotonicTime(nanoseconds: 0)
     private var watchdog = Watchdog()
     private var watchdogTimer: LoopTimer?
     private var watchdogDue = MonotonicTime.distantFuture
@@ -103,6 +105,7 @@ import Telemetry
         guard session != nil else { return lose(HTTP2Fault(.protocolError, "no memory for a session")) }
         state = .open
         openedAt = loop.now
+        lastProgress = loop.now
         watchdog.received(at: loop.now)
         armWatchdog(loop.now.advanced(by: configuration.idlePing))
         transport.queueFlush()
@@ -121,6 +124,15 @@ import Telemetry
 
     /// Whether new requests may go over it at all.
     var isUsable: Bool { state == .open && !watchdog.isSuspicious }
+
+    /// When it counts as stuck if no answer comes: all streams that the peer allows wait, PING or not, and perhaps in vain.
+    var stuckAt: MonotonicTime? {
+        guard state == .open, let session, session.openStreams >= gate.limit else { return nil }
+        return lastProgress.advanced(by: configuration.pingAfter)
+    }
+
+    /// Whether it has been of no use for so long that another should take its place.
+    func isStuck(at now: MonotonicTime) -> Bool { stuckAt.map { $0 <= now } ?? false }
 
     /// How many requests it would take now.
     var room: Int {
@@ -180,22 +192,22 @@ import Telemetry
 
     func transportFill(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
         guard let session else { return 0 }
-        lastFill = session.beginFill()
-        var used = 0
         var (allowance, authorization) = state == .open ? pool.allowance(for: self) : (0, nil)
+        lastFill = session.beginFill(authorization: authorization)
         let wasIdle = session.openStreams == 0
+        var used = 0
         while true {
-            switch unsafe session.produce(into: UnsafeMutableRawBufferPointer(rebasing: buffer[used...])) {
-            case .success(let count): used += count
-            case .failure(let fault):
-                lose(fault)
+            let count = unsafe session.produce(into: UnsafeMutableRawBufferPointer(rebasing: buffer[used...]))
+            if count < 0 {
+                lose(session.fault)
                 return 0
             }
+            used += count
             guard used < buffer.count, allowance > 0 else { break }
             let slot = pool.take(for: number)
             guard slot >= 0 else { break }
             allowance -= 1
-            if !session.submit(slot, authorization: authorization) {
+            if !session.submit(slot) {
                 // Out of stream numbers or of memory: another connection takes over.
                 pool.putBack(slot)
                 drain(nil)
@@ -222,6 +234,7 @@ import Telemetry
     /// A stream waits again, so silence counts from now on.
     private func startedWaiting() {
         watchdog.startedWaiting(at: loop.now)
+        lastProgress = loop.now
         let due = loop.now.advanced(by: configuration.pingAfter)
         // The timer looks anew whenever it fires, so it is set forward at most once per `pingAfter`.
         if watchdogDue > due { armWatchdog(due) }
@@ -260,36 +273,33 @@ import Telemetry
             isSettling = false
             endIfDrained()
         }
-        if session.events.settings {
-            session.events.settings = false
+        let events = session.hasEvents ? session.takeEvents() : SessionEvents()
+        if events.settings {
             gate.settings(maxConcurrentStreams: session.peerMaxConcurrentStreams)
             pool.wake()
         }
-        if let goAway = session.events.goAway {
-            session.events.goAway = nil
-            drain(goAway)
-        }
-        if !session.events.ended.isEmpty { settleEnded(session) }
-        if !session.events.toReset.isEmpty { settleComplete(session) }
+        if let goAway = events.goAway { drain(goAway) }
+        settleEnded(session.takeEnded())
+        settleComplete(session, events.complete)
     }
 
     private func isOurs(_ slot: Int32, _ stream: Int32) -> Bool {
         unsafe table.slots[Int(slot)].connection == number && table.slots[Int(slot)].streamID == stream
     }
 
-    private func settleEnded(_ session: any ClientSession) {
-        var ended: [SessionEvents.Ended] = []
-        swap(&ended, &session.events.ended)
-        var again: [SessionEvents.Ended] = []
-        for event in ended where isOurs(event.slot, event.stream) {
+    private func settleEnded(_ ended: EndedStreams) {
+        guard ended.count > 0 else { return }
+        var again: [EndedStream] = []
+        for index in 0..<ended.count {
+            let event = ended[index]
+            guard isOurs(event.slot, event.stream) else { continue }
             if isCertainlyUnprocessed(event) {
                 again.append(event)
             } else {
                 pool.end(event.slot, outcome(event))
             }
         }
-        ended.removeAll(keepingCapacity: true)
-        if session.events.ended.isEmpty { swap(&ended, &session.events.ended) }
+        ended.removeAll()
         // A handler may have closed the pool meanwhile.
         let refused = again.filter { isOurs($0.slot, $0.stream) }.sorted { $0.stream < $1.stream }
         guard !refused.isEmpty else { return }
@@ -298,24 +308,23 @@ import Telemetry
     }
 
     /// Answers that came before we had sent everything: the answer counts, the rest is not sent.
-    private func settleComplete(_ session: any ClientSession) {
-        let complete = session.events.toReset
-        session.events.toReset.removeAll()
+    private func settleComplete(_ session: any ClientSession, _ complete: [(slot: Int32, stream: Int32)]) {
         for (slot, stream) in complete where isOurs(slot, stream) {
             session.abandon(slot, code: 8)
-            pool.end(slot, outcome(SessionEvents.Ended(slot: slot, stream: stream, code: 8)))
+            pool.end(slot, outcome(EndedStream(slot: slot, stream: stream, code: 8)))
         }
     }
 
-    private func isCertainlyUnprocessed(_ event: SessionEvents.Ended) -> Bool {
-        let slot = unsafe table.slots[Int(event.slot)]
-        return slot.status == 0 && !slot.flags.contains(.unsendable)
-            && (event.code == 7 || slot.flags.contains(.unsent))
+    private func isCertainlyUnprocessed(_ event: EndedStream) -> Bool {
+        let slot = unsafe table.slots + Int(event.slot)
+        guard unsafe slot.pointee.status == 0 else { return false }
+        let flags = unsafe slot.pointee.flags
+        return !flags.contains(.unsendable) && (event.code == 7 || flags.contains(.unsent))
     }
 
-    private func outcome(_ event: SessionEvents.Ended) -> HTTP2Outcome {
+    private func outcome(_ event: EndedStream) -> HTTP2Outcome {
+        if unsafe table.slots[Int(event.slot)].status != 0 { return answer(event.slot) }
         let slot = unsafe table.slots[Int(event.slot)]
-        if slot.status != 0 { return answer(event.slot, slot) }
         if slot.flags.contains(.unsendable) {
             return .notProcessed(HTTP2Fault(.unsendable, "the request does not fit into an HTTP/2 header block"))
         }
@@ -324,10 +333,11 @@ import Telemetry
         return slot.flags.contains(.written) ? .unknown(fault) : .notProcessed(fault)
     }
 
-    private func answer(_ index: Int32, _ slot: RequestSlot) -> HTTP2Outcome {
+    private func answer(_ index: Int32) -> HTTP2Outcome {
         answers += 1
+        lastProgress = loop.now
         if answers == 1 { pool.proved() }
-        gate.answered(status: slot.status)
+        gate.answered(status: unsafe table.slots[Int(index)].status)
         return .answered(table.response(index))
     }
 
@@ -364,7 +374,7 @@ import Telemetry
         for index in table.indices(on: number) {
             let slot = unsafe table.slots[Int(index)]
             if slot.status != 0 {
-                ended.append((index, answer(index, slot)))
+                ended.append((index, answer(index)))
             } else if !slot.flags.contains(.written) || slot.fill == unsentFill {
                 again.append(index)
             } else {

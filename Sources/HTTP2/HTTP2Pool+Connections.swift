@@ -48,15 +48,17 @@ extension HTTP2Pool {
     /// Opens a connection if one is needed and allowed, or looks again later.
     func evaluate() {
         let now = MonotonicTime.now()
+        let connecting = connections.count(where: \.isConnecting)
+        let usable = connections.filter { $0.isUsable && !$0.isStuck(at: now) }
         let state = GrowthPlan.State(
-            queued: queued, connecting: connections.count(where: \.isConnecting),
-            usable: connections.count(where: \.isUsable),
-            leaving: connections.count { !$0.isConnecting && !$0.isUsable },
-            free: connections.reduce(0) { $0 + $1.room })
+            queued: queued, connecting: connecting, usable: usable.count,
+            leaving: connections.count - connecting - usable.count, free: usable.reduce(0) { $0 + $1.room })
         // A connection that seemed dead was replaced, and has come back.
-        if state.usable > growth.maximum { connections.last(where: \.isUsable)?.drain(nil) }
+        if usable.count > growth.maximum { usable.min { $0.answers < $1.answers }?.drain(nil) }
         switch growth.decide(state, now: now) {
-        case .enough: break
+        case .enough:
+            // When the last one that is of use gets stuck, a look is due.
+            if queued > 0, let due = usable.compactMap(\.stuckAt).min() { evaluate(at: due) }
         case .wait(let due): evaluate(at: due)
         case .open:
             if policy.notBefore <= now { open() } else { evaluate(at: policy.notBefore) }

@@ -31,9 +31,11 @@ package final class HTTP2Pool {
     var evaluationDue = MonotonicTime.distantFuture
 
     private var handler: (any HTTP2RequestHandler)?
-    private var wheel: DeadlineWheel
+    private let wheel: DeadlineWheel
     private var wheelTimer: LoopTimer?
     private var wheelDue = MonotonicTime.distantFuture
+    /// Waiting requests whose deadline had passed when their turn came.
+    private var overdue: [Int32] = []
     private var isAwake = false
     private var wasFull = false
     private var isAccepting = true
@@ -118,6 +120,7 @@ package final class HTTP2Pool {
         isClosed = true
         for connection in connections { connection.close() }
         connections.removeAll()
+        endOverdue()
         endWaiting(table.waiting, HTTP2Fault(.closed, "the pool was closed"))
         for timer in [wheelTimer, evaluationTimer].compactMap(\.self) { loop.cancel(timer) }
         handler = nil
@@ -130,7 +133,13 @@ package final class HTTP2Pool {
 
     /// Takes the longest waiting request off the queue for a connection; -1 when none waits.
     func take(for connection: UInt32) -> Int32 {
-        let index = table.popFirst()
+        var index = table.popFirst()
+        while index >= 0, unsafe table.slots[Int(index)].request.deadline <= loop.now {
+            wheel.remove(index)
+            overdue.append(index)
+            wake()
+            index = table.popFirst()
+        }
         if index >= 0 { unsafe table.slots[Int(index)].connection = connection }
         return index
     }
@@ -163,6 +172,13 @@ package final class HTTP2Pool {
         table.release(index)
         handler?.requestEnded(tag: tag, outcome)
         if table.count == 0 && !isAccepting { idle.raise() }
+    }
+
+    private func endOverdue() {
+        while let index = overdue.popLast() {
+            statistics.deadlines += 1
+            end(index, .notProcessed(unsentFault))
+        }
     }
 
     private func endWaiting(_ indices: [Int32], _ fault: HTTP2Fault) {
@@ -224,6 +240,7 @@ package final class HTTP2Pool {
             }
         }
         if let next = wheel.nextVisit, next < wheelDue, !isClosed { armWheel(next) }
+        wake()
     }
 
     private func expireStream(_ index: Int32, _ slot: RequestSlot) {
@@ -244,6 +261,7 @@ extension HTTP2Pool: TurnHandler {
     package func turnEnded() {
         isAwake = false
         guard !isClosed else { return }
+        if !overdue.isEmpty { endOverdue() }
         evaluate()
         if table.queued > 0 {
             for connection in connections where connection.room > 0 { connection.offer() }

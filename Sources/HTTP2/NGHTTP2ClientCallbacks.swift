@@ -48,14 +48,14 @@ private func clientGotFrame(
     case FrameType.headers, FrameType.data:
         if header.flags & FrameFlag.endStream != 0 { unsafe with(user, ()) { $0.peerEnded(header.stream_id) } }
     case FrameType.settings:
-        if header.flags & FrameFlag.ack == 0 { unsafe with(user, ()) { $0.events.settings = true } }
+        if header.flags & FrameFlag.ack == 0 { unsafe with(user, ()) { $0.settingsCame() } }
     case FrameType.goAway:
         let goAway = unsafe frame.pointee.goaway
         let debug = unsafe cleanedText(
             UnsafeRawBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len))
         let code = unsafe goAway.error_code
         let words = "the peer goes away: \(errorName(code))" + (debug.isEmpty ? "" : " \(debug)")
-        unsafe with(user, ()) { $0.events.goAway = HTTP2Fault(.goAway, native: Int(code), words) }
+        unsafe with(user, ()) { $0.goAwayCame(HTTP2Fault(.goAway, native: Int(code), words)) }
     default: break
     }
     return 0

@@ -6,8 +6,9 @@ import Glibc
 
 /// A client session over nghttp2; its callbacks reach it by address, so it must be kept until it is freed.
 @safe final class NGHTTP2ClientSession: ClientSession {
-    var events = SessionEvents()
     private(set) var openStreams = 0
+    private(set) var hasEvents = false
+    private(set) var fault = HTTP2Fault(.protocolError, "HTTP/2 failed")
 
     let table: RequestTable
     private let number: UInt32
@@ -15,14 +16,20 @@ import Glibc
     private let names: SessionNames
     private var chunk = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     private var fill: UInt32 = 0
+    private var ended = EndedStreams()
+    private var spareEnded = EndedStreams()
+    private var events = SessionEvents()
 
     // The header list, and whose template stands in it.
     private var list: UnsafeMutablePointer<nghttp2_nv>
     private var listCapacity: Int
     private var listCount = 0
     private var listHead: UInt64 = 0
-    private var body: UnsafeBufferPointer<UInt8>
-    private var authorizations: [HTTP2SharedValue] = []
+    private var hasBody = false
+    /// The value for what is submitted, and those that header lists inside nghttp2 may still point at.
+    private var authorization: HTTP2SharedValue?
+    private var formerAuthorizations: [HTTP2SharedValue] = []
+    private var authorizationField = unsafe nghttp2_nv()
 
     // The stream of the last callback: answers come as several callbacks in a row.
     private var recentStream: Int32 = 0
@@ -34,7 +41,6 @@ import Glibc
         self.names = names
         listCapacity = 64
         unsafe list = .allocate(capacity: listCapacity)
-        unsafe body = unsafe UnsafeBufferPointer(start: nil, count: 0)
         var option: OpaquePointer?
         unsafe nghttp2_option_new(&option)
         defer { unsafe nghttp2_option_del(option) }
@@ -71,7 +77,19 @@ import Glibc
 
     // MARK: Requests
 
-    func submit(_ index: Int32, authorization: HTTP2SharedValue?) -> Bool {
+    func beginFill(authorization value: HTTP2SharedValue?) -> UInt32 {
+        if value !== authorization {
+            if let authorization { formerAuthorizations.append(authorization) }
+            authorization = value
+            unsafe authorizationField = unsafe names.authorizationTemplate
+            unsafe authorizationField.value = unsafe value?.bytes.baseAddress
+            unsafe authorizationField.valuelen = value?.count ?? 0
+        }
+        fill &+= 1
+        return fill
+    }
+
+    func submit(_ index: Int32) -> Bool {
         let slot = unsafe table.slots + Int(index)
         load(unsafe slot.pointee.head)
         let path = unsafe slot.pointee.request.path
@@ -85,11 +103,8 @@ import Glibc
             unsafe list[count].valuelen = id.count
             count += 1
         }
-        if let authorization {
-            if authorizations.last !== authorization { authorizations.append(authorization) }
-            unsafe list[count] = unsafe names.authorizationTemplate
-            unsafe list[count].value = unsafe authorization.bytes.baseAddress
-            unsafe list[count].valuelen = authorization.count
+        if unsafe authorizationField.valuelen > 0 {
+            unsafe list[count] = unsafe authorizationField
             count += 1
         }
         return unsafe open(index, slot, count)
@@ -98,7 +113,7 @@ import Glibc
     private func open(_ index: Int32, _ slot: UnsafeMutablePointer<RequestSlot>, _ count: Int) -> Bool {
         let user = unsafe UnsafeMutableRawPointer(bitPattern: Int(index) + 1)
         let stream: Int32
-        if unsafe body.isEmpty {
+        if !hasBody {
             stream = unsafe nghttp2_submit_request(session, nil, list, count, nil, user)
             unsafe slot.pointee.flags.insert(.written)
             unsafe slot.pointee.fill = fill
@@ -115,11 +130,10 @@ import Glibc
 
     /// Puts the head's template into the header list, unless it is there already.
     private func load(_ head: Int32) {
-        let serial = table.heads[Int(head)].serial
-        guard serial != listHead, let owner = table.heads[Int(head)].owner,
-            let template = unsafe owner.template.baseAddress
-        else { return }
-        listCount = unsafe owner.template.count
+        let entry = unsafe table.heads.entries + Int(head)
+        let serial = unsafe entry.pointee.serial
+        guard serial != listHead, let template = unsafe entry.pointee.template else { return }
+        listCount = unsafe entry.pointee.templateCount
         if listCount + 2 > listCapacity {
             unsafe list.deallocate()
             listCapacity = listCount + 2
@@ -128,7 +142,7 @@ import Glibc
         unsafe list.update(from: template, count: listCount)
         unsafe list[HTTP2RequestHead.authorityIndex].value = unsafe names.authority.bytes.baseAddress
         unsafe list[HTTP2RequestHead.authorityIndex].valuelen = names.authority.count
-        unsafe body = unsafe UnsafeBufferPointer(start: owner.body.baseAddress, count: owner.bodyCount)
+        hasBody = unsafe entry.pointee.bodyCount > 0
         listHead = serial
     }
 
@@ -153,32 +167,59 @@ import Glibc
         return result < 0 ? protocolFault(result) : nil
     }
 
-    func produce(into buffer: UnsafeMutableRawBufferPointer) -> Result<Int, HTTP2Fault> {
-        guard let target = buffer.baseAddress else { return .success(0) }
+    func produce(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        guard let target = buffer.baseAddress else { return 0 }
         var used = 0
         while true {
             if unsafe chunk.count == 0 {
                 var start: UnsafePointer<UInt8>?
                 let count = unsafe nghttp2_session_mem_send(session, &start)
-                if count < 0 { return .failure(protocolFault(count)) }
+                if count < 0 {
+                    fault = protocolFault(count)
+                    return -1
+                }
                 if count == 0 {
-                    // Every header list is out, so only the present authorization is still pointed at.
-                    if authorizations.count > 1 { authorizations.removeFirst(authorizations.count - 1) }
-                    return .success(used)
+                    // Every header list is out, so nothing points at former authorizations any more.
+                    if !formerAuthorizations.isEmpty { formerAuthorizations.removeAll() }
+                    return used
                 }
                 unsafe chunk = unsafe UnsafeRawBufferPointer(start: start, count: count)
             }
             let count = unsafe min(chunk.count, buffer.count - used)
-            guard count > 0, let source = unsafe chunk.baseAddress else { return .success(used) }
+            guard count > 0, let source = unsafe chunk.baseAddress else { return used }
             unsafe memcpy(target + used, source, count)
             unsafe chunk = unsafe UnsafeRawBufferPointer(start: source + count, count: chunk.count - count)
             used += count
         }
     }
 
-    func beginFill() -> UInt32 {
-        fill &+= 1
-        return fill
+    // MARK: Events
+
+    func takeEnded() -> EndedStreams {
+        swap(&ended, &spareEnded)
+        return spareEnded
+    }
+
+    func takeEvents() -> SessionEvents {
+        hasEvents = false
+        let taken = events
+        events = SessionEvents()
+        return taken
+    }
+
+    func settingsCame() {
+        events.settings = true
+        hasEvents = true
+    }
+
+    func goAwayCame(_ fault: HTTP2Fault) {
+        events.goAway = fault
+        hasEvents = true
+    }
+
+    private func completed(_ slot: Int32, _ stream: Int32) {
+        events.complete.append((slot: slot, stream: stream))
+        hasEvents = true
     }
 
     func ping() { unsafe nghttp2_submit_ping(session, 0, nil) }
@@ -205,12 +246,12 @@ import Glibc
             unsafe table.slots[index].connection == number
         else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
         let slot = unsafe table.slots + index
-        guard let head = unsafe table.heads[Int(slot.pointee.head)].owner else { return 0 }
+        let head = unsafe table.heads.entries + Int(slot.pointee.head)
         let sent = unsafe slot.pointee.bodySent
-        let count = min(length, head.bodyCount - sent)
-        if count > 0, let body = unsafe head.body.baseAddress { unsafe memcpy(buffer, body + sent, count) }
+        let count = unsafe min(length, head.pointee.bodyCount - sent)
+        if count > 0, let body = unsafe head.pointee.body { unsafe memcpy(buffer, body + sent, count) }
         unsafe slot.pointee.bodySent = sent + count
-        if sent + count == head.bodyCount {
+        if unsafe sent + count == head.pointee.bodyCount {
             unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
             unsafe slot.pointee.flags.insert(.written)
             unsafe slot.pointee.fill = fill
@@ -223,7 +264,9 @@ import Glibc
         guard let index = slot(of: stream) else { return }
         let slot = unsafe table.slots + Int(index)
         if unsafe name.count == 7 && name[0] == UInt8(ascii: ":") {
-            let status = unsafe value.reduce(UInt16(0)) { $0 &* 10 &+ UInt16($1 &- 48) }
+            // nghttp2 lets only three digits pass.
+            var status: UInt16 = 0
+            for index in 0..<value.count { status = status &* 10 &+ UInt16(unsafe value[index] &- 48) }
             // 1xx announce an answer and are none.
             if status >= 200 { unsafe slot.pointee.status = status }
         } else if !names.kept.isEmpty, unsafe slot.pointee.status != 0 {
@@ -249,7 +292,7 @@ import Glibc
         unsafe extra.body.append(contentsOf: data.prefix(room))
         extra.received += data.count
         // Nobody answers a push with a book: what comes beyond reason is cut off by a reset.
-        if extra.received > 16 * names.bodyLimit { events.toReset.append((slot: index, stream: stream)) }
+        if extra.received > 16 * names.bodyLimit { completed(index, stream) }
         table.extras[index] = extra
     }
 
@@ -259,14 +302,14 @@ import Glibc
         let slot = unsafe table.slots + Int(index)
         unsafe slot.pointee.flags.insert(.answered)
         // While our own side is open, the stream does not end by itself.
-        if unsafe !slot.pointee.flags.contains(.written) { events.toReset.append((slot: index, stream: stream)) }
+        if unsafe !slot.pointee.flags.contains(.written) { completed(index, stream) }
     }
 
     func streamClosed(_ stream: Int32, code: UInt32) {
         openStreams -= 1
         guard let index = slot(of: stream) else { return }
         recentStream = 0
-        events.ended.append(SessionEvents.Ended(slot: index, stream: stream, code: code))
+        ended.append(EndedStream(slot: index, stream: stream, code: code))
     }
 
     func notSent(_ stream: Int32, error: Int32) {

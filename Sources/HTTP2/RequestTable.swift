@@ -32,6 +32,7 @@ import Reactor
     /// The final status of the answer; 0 until it has come.
     var status: UInt16 = 0
     var flags: Flags = []
+    /// Neighbours in the queue; `next` also links free slots.
     var previous: Int32 = -1
     var next: Int32 = -1
 
@@ -53,20 +54,10 @@ struct ResponseExtra {
 
 /// The slab of a pool.
 @safe final class RequestTable {
-    /// A head in use; `serial` tells it from later ones at the same index.
-    @safe struct Head {
-        var owner: HTTP2RequestHead?
-        var uses: Int32
-        var serial: UInt64
-    }
-
     private(set) var slots: UnsafeMutablePointer<RequestSlot>
     private(set) var capacity: Int
-    private var free: [Int32]
-    private(set) var heads: [Head] = []
-    private var freeHeads: [Int32] = []
-    private var lastHead: Int32 = -1
-    private var serial: UInt64 = 0
+    private var firstFree: Int32 = -1
+    let heads = HeadTable()
     var extras: [Int32: ResponseExtra] = [:]
 
     private var first: Int32 = -1
@@ -79,7 +70,7 @@ struct ResponseExtra {
     init(capacity: Int) {
         self.capacity = max(16, capacity)
         unsafe slots = .allocate(capacity: self.capacity)
-        free = (0..<Int32(self.capacity)).reversed()
+        vacate(0..<self.capacity)
     }
 
     deinit { unsafe slots.deallocate() }
@@ -88,23 +79,25 @@ struct ResponseExtra {
 
     /// Takes a request up; it waits nowhere yet.
     func add(_ request: HTTP2Request, head: HTTP2RequestHead) -> Int32 {
-        if free.isEmpty { grow() }
-        let index = free.removeLast()
-        unsafe (slots + Int(index)).initialize(to: RequestSlot(request: request, head: use(head)))
+        if firstFree < 0 { grow() }
+        let index = firstFree
+        firstFree = unsafe slots[Int(index)].next
+        unsafe slots[Int(index)] = RequestSlot(request: request, head: heads.use(head))
         count += 1
         return index
     }
 
     /// Gives the slot of an ended request back.
     func release(_ index: Int32) {
-        let slot = unsafe slots[Int(index)]
-        if slot.flags.contains(.hasExtra) { extras[index] = nil }
-        dispose(head: slot.head)
-        // A stale index is recognised by its connection and stream.
-        unsafe slots[Int(index)].connection = 0
-        unsafe slots[Int(index)].streamID = 0
-        unsafe slots[Int(index)].request.deadline = .distantFuture
-        free.append(index)
+        let slot = unsafe slots + Int(index)
+        if unsafe slot.pointee.flags.contains(.hasExtra) { extras[index] = nil }
+        heads.dispose(unsafe slot.pointee.head)
+        // A stale index is recognised by its connection, its stream and its deadline.
+        unsafe slot.pointee.connection = 0
+        unsafe slot.pointee.streamID = 0
+        unsafe slot.pointee.request.deadline = .distantFuture
+        unsafe slot.pointee.next = firstFree
+        firstFree = index
         count -= 1
     }
 
@@ -113,57 +106,36 @@ struct ResponseExtra {
         unsafe larger.moveInitialize(from: slots, count: capacity)
         unsafe slots.deallocate()
         unsafe slots = unsafe larger
-        free.append(contentsOf: (Int32(capacity)..<Int32(capacity * 2)).reversed())
+        vacate(capacity..<(capacity * 2))
         capacity *= 2
+    }
+
+    private func vacate(_ range: Range<Int>) {
+        let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+        let request = unsafe HTTP2Request(path: nothing, id: nothing, tag: 0, deadline: .distantFuture)
+        for index in range.reversed() {
+            var slot = RequestSlot(request: request, head: -1)
+            slot.next = firstFree
+            unsafe (slots + index).initialize(to: slot)
+            firstFree = Int32(index)
+        }
     }
 
     /// The answer that has come so far.
     func response(_ index: Int32) -> HTTP2Response {
-        let slot = unsafe slots[Int(index)]
-        var response = HTTP2Response(status: slot.status, connection: slot.connection)
-        if slot.flags.contains(.hasExtra), let extra = extras[index] {
+        let slot = unsafe slots + Int(index)
+        var response = unsafe HTTP2Response(status: slot.pointee.status, connection: slot.pointee.connection)
+        if unsafe slot.pointee.flags.contains(.hasExtra), let extra = extras[index] {
             response.body = extra.body
             response.fields = extra.fields
         }
         return response
     }
 
-    /// The requests on one connection, in the order of their streams.
+    /// The requests on one connection, in the order of their streams; walks the whole slab.
     func indices(on connection: UInt32) -> [Int32] {
-        var found: [Int32] = []
-        var isFree = [Bool](repeating: false, count: capacity)
-        for index in free { isFree[Int(index)] = true }
-        for index in 0..<capacity where !isFree[index] {
-            if unsafe slots[index].connection == connection { found.append(Int32(index)) }
-        }
+        let found = (0..<Int32(capacity)).filter { unsafe slots[Int($0)].connection == connection }
         return found.sorted { unsafe slots[Int($0)].streamID < slots[Int($1)].streamID }
-    }
-
-    // MARK: Heads
-
-    private func use(_ head: HTTP2RequestHead) -> Int32 {
-        if lastHead >= 0, heads[Int(lastHead)].owner === head {
-            heads[Int(lastHead)].uses += 1
-            return lastHead
-        }
-        serial += 1
-        let entry = Head(owner: head, uses: 1, serial: serial)
-        if let index = freeHeads.popLast() {
-            heads[Int(index)] = entry
-            lastHead = index
-        } else {
-            heads.append(entry)
-            lastHead = Int32(heads.count - 1)
-        }
-        return lastHead
-    }
-
-    private func dispose(head index: Int32) {
-        heads[Int(index)].uses -= 1
-        guard heads[Int(index)].uses == 0 else { return }
-        heads[Int(index)].owner = nil
-        freeHeads.append(index)
-        if lastHead == index { lastHead = -1 }
     }
 
     // MARK: The queue

@@ -163,8 +163,9 @@ protocol TransportOwner: AnyObject {
             if isPaused && !events.isDisjoint(with: [.hangup, .error]) {
                 return end(HTTP2Fault(.connectionLost, "the connection is gone"))
             }
-            if !isPaused && !events.isDisjoint(with: [.readable, .hangup, .error]) { readAll() }
-            if events.contains(.writable) { queueFlush() }
+            // Writable counts for reading, too: TLS may have to write before it can read on.
+            if !isPaused && !events.isEmpty { readAll() }
+            if events.contains(.writable) || outputStart < outputEnd { queueFlush() }
         case .lingering: discard()
         case .closed: break
         }

@@ -76,7 +76,8 @@ final class OpenRoute {
         let lay = { (head: HTTP2RequestHead) in
             UnitInWork(
                 work: work, devices: devices, claimed: claimed, lease: lease, isProbe: isProbe,
-                topic: content.effectiveTopic(bundleID: self.route.bundleID) ?? "", pathPrefix: self.pathPrefix(content),
+                topic: content.effectiveTopic(bundleID: self.route.bundleID) ?? "",
+                pathPrefix: self.pathPrefix(content),
                 head: head)
         }
         do throws(APNsError) {

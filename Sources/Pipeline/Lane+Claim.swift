@@ -41,7 +41,7 @@ extension Lane {
                 continue
             }
             let room = room(for: kind)
-            guard room > 0 else { continue }
+            guard room > 0, !reachableApps.isEmpty else { continue }
             do throws(PostgresError) {
                 if try await claim(kind, room) {
                     schedule.foundWork(kind)
@@ -54,6 +54,12 @@ extension Lane {
             }
         }
         return found
+    }
+
+    /// The apps whose gateways can be reached, as far as anybody knows; the others are tried with a bare connection.
+    private var reachableApps: [ServedApp] {
+        let unreachable = Set(stage.unreachable(for: .zero).map(\.app))
+        return unreachable.isEmpty ? settings.apps : settings.apps.filter { !unreachable.contains($0.name) }
     }
 
     private func room(for kind: ClaimKind) -> Int {
@@ -70,7 +76,7 @@ extension Lane {
         let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
         let claimed = MonotonicTime.now()
         let request = ClaimRequest(
-            apps: settings.apps, limit: room, batchSize: settings.batchSize, leases: settings.leases,
+            apps: reachableApps, limit: room, batchSize: settings.batchSize, leases: settings.leases,
             mayRescue: settings.leases.mayRescue(connected: claims.session.connectedSince.map { claimed.since($0) }),
             since: walk.since)
         let claim: Claim
@@ -114,7 +120,7 @@ extension Lane {
                 stage.accept(route.unit(work, parts, claimed: claimed, lease: lease, isProbe: isProbe))
             }
         }
-        mayKeep.raise()
+        if isKeeperIdle { mayKeep.raise() }
         if !oversized.isEmpty { await split(oversized) }
     }
 

@@ -38,6 +38,8 @@ actor Lane {
     var schedule = ClaimSchedule()
     var walk = DueWalk()
     var phase = Phase.running
+    /// Whether the keeper waits for work to appear.
+    var isKeeperIdle = false
     /// Whether the claiming task may still bring units.
     var isClaiming = true
     /// Devices whose results are being written at this moment.

@@ -13,8 +13,11 @@ import Reactor
 final class PushFeed {
     let pool: HTTP2Pool
     private let token: ProviderToken
+    /// Pushes that were answered, or written in vain: what a living connection does.
+    var progress: UInt64 = 0
     private let loop: EventLoop
     private let requestTimeout: Duration
+    private var unreachableSince: MonotonicTime?
     private var urgent: [Item] = []
     private var bulk: [Item] = []
 
@@ -34,6 +37,19 @@ final class PushFeed {
     func add(_ unit: UnitInWork, segment: Int) {
         let item = Item(unit: unit, segment: segment)
         if unit.isUrgent { urgent.append(item) } else { bulk.append(item) }
+    }
+
+    /// Whether the gateway has been out of reach for at least `limit`; asking makes the pool try again when it may.
+    func isUnreachable(for limit: Duration) -> Bool {
+        let snapshot = pool.snapshot
+        guard snapshot.open == 0, snapshot.draining == 0, snapshot.lastConnectFault != nil else {
+            unreachableSince = nil
+            return false
+        }
+        let since = unreachableSince ?? loop.now
+        unreachableSince = since
+        pool.warmUp()
+        return loop.now.since(since) >= limit
     }
 
     /// Does to a connection what an answer that came over it calls for.

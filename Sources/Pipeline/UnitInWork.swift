@@ -9,6 +9,8 @@ import Reactor
 /// The part of a unit that goes to one environment, in the order of sending.
 struct UnitSegment {
     let environment: PushEnvironment
+    /// What carries it; owned by the send stage, which outlives its units.
+    unowned(safe) var feed: PushFeed?
     /// Indices of the unit's devices.
     let range: Range<Int>
     /// The first device that has not been handed to the wire yet.
@@ -47,6 +49,8 @@ struct UnitSegment {
     let claimed: MonotonicTime
     /// Until when requests may be started.
     var lease: LeaseClock
+    /// What its feeds had done when its lease was last renewed.
+    var progressAtRenewal: UInt64?
     /// Its place in the send stage's table.
     var slot = 0
     /// What the settle will write.
@@ -102,16 +106,14 @@ struct UnitSegment {
     /// Whether nothing will change any more: every fate is decided, or sending has stopped and the wire is empty.
     var isEnded: Bool { undecided == 0 || (stopReason != nil && inFlight == 0) }
 
-    /// Whether not a single device has been handed to the wire.
-    var isUntouched: Bool {
-        undecided == count && inFlight == 0 && segments.allSatisfy { $0.next == $0.range.lowerBound }
-    }
+    /// Whether not a single push has reached the gateway: those that were handed over came back unsent.
+    var isUntouched: Bool { undecided == count && inFlight == 0 }
 
     /// How long its pushes may still be sent; nil: without end.
     var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
 
     /// Whether what has not been sent of it goes back to the queue.
-    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded }
+    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded || stopReason == .paused }
 
     /// Single users, lists and retries go before slices of broadcasts.
     var isUrgent: Bool { work.key.batch == 0 || work.attempt > 1 }

@@ -15,7 +15,7 @@ package struct Examination: Sendable {
     package let roles: [String]
     /// Functions of the queue that this user may not execute; empty also when there are none.
     package let forbidden: [String]
-    /// `production` or `sandbox`; nil before the first migration.
+    /// `production` or `sandbox`; nil before the first migration and for a role that may not ask.
     package let defaultEnvironment: String?
     /// How far the database's clock is ahead of this machine's, in seconds.
     package let clockSkew: Double
@@ -39,20 +39,20 @@ package struct Examination: Sendable {
                                    ('claim_notifications', 'claim_broadcasts', 'claim_batches', 'expand', 'settle', 'renew')
                                AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1)
                 """, [schema.name]))
-        var environment: String?
-        var pauses: Int64 = 0
-        if status.version > 0 {
-            let text = "SELECT @schema@.pgpush_default_environment(), (SELECT count(*) FROM @schema@.app_pauses)"
-            let more = try await session.query(PostgresStatement(schema.sql(text)))
-            environment = try more.string(0, 0)
-            pauses = try more.int64(0, 1)
-        }
+        // A role with few rights may look into less; what it cannot see is left out.
+        let environment = try? await one(session, schema.sql("SELECT @schema@.pgpush_default_environment()")).string(
+            0, 0)
+        let pauses = try? await one(session, schema.sql("SELECT count(*) FROM @schema@.app_pauses")).int64(0, 0)
         let (skew, roundTrip) = try await clocks(session)
         return Examination(
             status: status, user: try facts.string(0, 0), database: try facts.string(0, 1),
             serverText: try facts.string(0, 2), roles: try facts.stringArray(0, 3),
             forbidden: try facts.stringArray(0, 4), defaultEnvironment: environment, clockSkew: skew,
-            roundTrip: roundTrip, pauses: pauses)
+            roundTrip: roundTrip, pauses: pauses ?? 0)
+    }
+
+    private static func one(_ session: PostgresSession, _ sql: String) async throws(PostgresError) -> PostgresResult {
+        try await session.query(PostgresStatement(sql))
     }
 
     /// Compares the clocks; of several questions the quickest tells most.

@@ -15,8 +15,10 @@ package final class OperatorStore {
     }
 
     /// Runs a query and returns its rows for people and programs.
-    func report(_ query: ReportQuery) async throws(PostgresError) -> Report {
-        let result = try await session.query(query.statement(schema))
+    func report(
+        _ query: ReportQuery, statementTimeout: Duration = .seconds(15)
+    ) async throws(PostgresError) -> Report {
+        let result = try await session.query(query.statement(schema), statementTimeout: statementTimeout)
         var rows: [[String?]] = []
         var json: [String] = []
         for row in 0..<result.rows {

@@ -15,7 +15,9 @@ import Testing
 
     /// SwiftPM does not list embedded files, so this notices one that was forgotten.
     @Test func everyFileIsEmbedded() throws {
-        func onDisk(_ folder: String) throws -> [String] { try SchemaFiles.names(folder).map { String($0.dropLast(4)) } }
+        func onDisk(_ folder: String) throws -> [String] {
+            try SchemaFiles.names(folder).map { String($0.dropLast(4)) }
+        }
         #expect(try onDisk("migrations") == Schema.migrations.map(\.name))
         #expect(try onDisk("objects") == (Schema.objects + Schema.roles).map(\.name).sorted())
         for file in Schema.migrations {
@@ -39,11 +41,13 @@ import Testing
         #expect(made["version"] as? Int == SchemaVersion.newest)
         #expect(made["applied"] as? [String] == Schema.migrations.map(\.name))
 
-        let rows = try database.value("SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
+        let rows = try database.value(
+            "SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
         let again = try #require(try pgpush.objects("migrate").first)
         #expect(again["applied"] as? [String] == [])
         #expect(
-            try database.value("SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
+            try database.value(
+                "SELECT string_agg(md5(m::text), '' ORDER BY version) FROM pgpush_migrations m WHERE version > 0")
                 == rows)
 
         let after = try #require(try pgpush.objects("migrate", "--status").first)
@@ -64,9 +68,13 @@ import Testing
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(results.allSatisfy { $0.0 == 0 }, "\(results)")
-        let applied = try results.flatMap { try CommandLineRunner.objects($0.1) }.flatMap { $0["applied"] as? [String] ?? [] }
+        let applied = try results.flatMap { try CommandLineRunner.objects($0.1) }.flatMap {
+            $0["applied"] as? [String] ?? []
+        }
         #expect(applied.sorted() == Schema.migrations.map(\.name))
-        #expect(try database.number("SELECT count(*) FROM push.pgpush_migrations WHERE version > 0") == Schema.migrations.count)
+        #expect(
+            try database.number("SELECT count(*) FROM push.pgpush_migrations WHERE version > 0")
+                == Schema.migrations.count)
         // Everything lies in that schema, and nothing in public.
         #expect(try database.number("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") == 0)
         #expect(try database.number("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace") == 0)
@@ -113,7 +121,8 @@ import Testing
     @Test func environmentDefault() throws {
         let (database, pgpush) = try emptyDatabase()
         func fresh() throws -> String? {
-            try database.value("INSERT INTO devices (user_id, device_token) VALUES ('1', md5(random()::text)) RETURNING environment")
+            try database.value(
+                "INSERT INTO devices (user_id, device_token) VALUES ('1', md5(random()::text)) RETURNING environment")
         }
         try pgpush.output("migrate")
         #expect(try fresh() == "production")
@@ -131,7 +140,9 @@ import Testing
 
     @Test func goesAroundThePooler() throws {
         let (database, pgpush) = try emptyDatabase()
-        let direct = pgpush.with(["DATABASE_URL": "postgresql://127.0.0.1:1/none", "DATABASE_DIRECT_URL": database.connectionString])
+        let direct = pgpush.with([
+            "DATABASE_URL": "postgresql://127.0.0.1:1/none", "DATABASE_DIRECT_URL": database.connectionString,
+        ])
         try direct.output("migrate")
         #expect(try database.number("SELECT count(*) FROM devices") == 0)
     }
@@ -160,6 +171,47 @@ import Testing
         let result = try pgpush.with(["DATABASE_URL": url]).run("migrate")
         #expect(result.status == 4)
         #expect(result.errors.contains("SQLSTATE 42501") && result.errors.contains("hint:"))
+    }
+
+    /// Each role can do its work by the verbs that are meant for it, and no more.
+    @Test func roles() throws {
+        let (database, pgpush) = try emptyDatabase()
+        try pgpush.output("migrate", "--roles")
+        try pgpush.output("migrate", "--roles")
+        func user(_ role: String) throws -> CommandLineRunner {
+            let name = "\(role)_of_\(database.name)"
+            try database.psql("CREATE ROLE \(name) LOGIN IN ROLE pgpush_\(role)")
+            return pgpush.with(["DATABASE_URL": database.cluster.connectionString(database: database.name, user: name)])
+        }
+        let token = String(repeating: "ab", count: 32)
+        let producer = try user("producer")
+        #expect(try producer.output("devices", "register", "-u", "1", "-t", token) == "1")
+        #expect(try producer.objects("enqueue", "-u", "1", "--body", "x").first?["status"] as? String == "pending")
+        #expect(try producer.output("enqueue", "-u", "1", "--body", "x", "--at", "+1h") == "2")
+        #expect(try producer.run("reschedule", "2", "+2h").status == 0)
+        #expect(try producer.run("cancel", "2").status == 0)
+        let denied = try producer.run("show", "1")
+        #expect(denied.status == 4)
+        #expect(denied.errors.contains("SQLSTATE 42501") && denied.errors.contains("hint:"))
+
+        let operatorUser = try user("operator")
+        for words in [["list"], ["show", "1"], ["why", "1"], ["stats"], ["apps", "list"], ["devices", "list"]] {
+            let result = try Subprocess.run(CommandLineRunner.executable, words, environment: operatorUser.environment)
+            #expect(result.status == 0, "\(words): \(result.errors)")
+        }
+        #expect(try operatorUser.run("apps", "pause", "default").status == 0)
+        #expect(try operatorUser.run("apps", "resume", "default").status == 0)
+        #expect(try operatorUser.run("retry", "2").status == 0)
+        #expect(try operatorUser.run("cancel", "1").status == 0)
+        #expect(try operatorUser.run("enqueue", "-u", "1", "--body", "x").status == 4)
+
+        let worker = try user("worker")
+        let checks = try CommandLineRunner.objects(try worker.run("doctor", "--json").output)
+        for name in ["database", "schema", "roles", "environment"] {
+            #expect(checks.first { $0["check"] as? String == name }?["state"] as? String == "ok", "\(name)")
+        }
+        #expect(try worker.run("list").status == 4)
+        #expect(try user("monitor").run("show", "1").status == 4)
     }
 
     @Test(arguments: ["a'b", "a\"b", "pg_temp", ""]) func badSchemaNames(_ name: String) throws {

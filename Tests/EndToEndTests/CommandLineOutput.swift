@@ -137,6 +137,8 @@ private let coloured = Style(isColoured: true)
     @Test func unknownTotalAndWaiting() {
         #expect(ProgressBar.sentence(ProgressSnapshot(status: "sending", accepted: 3)) == "sending  3  3 accepted")
         #expect(ProgressBar.sentence(ProgressSnapshot(status: "pending", dueIn: 3_600)) == "pending  due in 1:00:00")
+        #expect(ProgressBar.sentence(ProgressSnapshot(status: "pending")) == "pending  due, waiting for a worker")
+        #expect(ProgressBar.sentence(ProgressSnapshot(status: "cancelled")) == "cancelled")
         #expect(ProgressSnapshot(status: "sent", total: 0).share == nil)
         // Estimates of the audience may be low: never more than all.
         #expect(ProgressSnapshot(status: "sending", total: 10, accepted: 20).share == 1)

@@ -67,68 +67,56 @@ struct CommandLineRunner: Sendable {
     }
 }
 
-/// A process that runs beside the test.
+/// A verb that runs beside the test; killed with its last reference.
 final class RunningCommand: @unchecked Sendable {
-    private let process = Process()
+    private let process: ChildProcess
     private let condition = NSCondition()
     private var text = ""
-    private var errorText = ""
     private var hasEnded = false
 
     init(_ executable: String, _ arguments: [String], _ environment: [String: String]) throws {
-        process.executableURL = URL(fileURLWithPath: executable)
-        process.arguments = arguments
-        process.environment = environment
-        process.standardInput = FileHandle.nullDevice
-        let (output, errors) = (Pipe(), Pipe())
-        process.standardOutput = output
-        process.standardError = errors
-        output.fileHandleForReading.readabilityHandler = { [weak self] in self?.add($0.availableData, isError: false) }
-        errors.fileHandleForReading.readabilityHandler = { [weak self] in self?.add($0.availableData, isError: true) }
-        process.terminationHandler = { [weak self] _ in self?.ended() }
-        try process.run()
+        let output = try ClosedPipe()
+        let descriptor = output.writer.fileDescriptor
+        process = try ChildProcess(
+            executable, arguments, environment: environment, output: descriptor, errors: descriptor)
+        try output.writer.close()
+        Thread { [weak self] in
+            // Not FileHandle: it would wait until all that was asked for has come.
+            var bytes = [UInt8](repeating: 0, count: 65_536)
+            while case let count = read(output.reader.fileDescriptor, &bytes, bytes.count), count > 0 {
+                self?.add(String(decoding: bytes[..<count], as: UTF8.self))
+            }
+            self?.add("", isLast: true)
+        }.start()
     }
 
-    deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+    deinit { process.signal(SIGKILL) }
 
-    private func add(_ data: Data, isError: Bool) {
+    private func add(_ part: String, isLast: Bool = false) {
         condition.withLock {
-            if isError { errorText += String(decoding: data, as: UTF8.self) } else { text += String(decoding: data, as: UTF8.self) }
+            text += part
+            hasEnded = isLast
             condition.broadcast()
         }
     }
 
-    private func ended() {
-        condition.withLock {
-            hasEnded = true
-            condition.broadcast()
-        }
-    }
-
-    /// What it has written so far.
+    /// What it has written so far, to both streams.
     var output: String { condition.withLock { text } }
-    var errors: String { condition.withLock { errorText } }
 
-    /// Waits until standard output holds `part`; false when that does not happen within 30 s.
-    func hasWritten(_ part: String) -> Bool {
-        let deadline = Date().addingTimeInterval(30)
-        return condition.withLock {
-            while !text.contains(part) { if !condition.wait(until: deadline) { return false } }
-            return true
-        }
-    }
+    /// Waits until `part` has been written; false when that does not happen within 30 s.
+    func hasWritten(_ part: String) -> Bool { waits { $0.text.contains(part) } }
 
-    func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
+    func send(_ signal: Int32) { process.signal(signal) }
 
     /// Waits for the end; nil when it does not come within 30 s. A death by signal is 128 + its number.
-    func exitCode() -> Int32? {
+    func exitCode() -> Int32? { waits { $0.hasEnded } ? process.wait() : nil }
+
+    private func waits(_ isThere: (RunningCommand) -> Bool) -> Bool {
         let deadline = Date().addingTimeInterval(30)
-        let isOver = condition.withLock {
-            while !hasEnded { if !condition.wait(until: deadline) { return false } }
+        return condition.withLock {
+            while !isThere(self) { if !condition.wait(until: deadline) { return false } }
             return true
         }
-        guard isOver else { return nil }
-        return process.terminationReason == .exit ? process.terminationStatus : 128 + process.terminationStatus
     }
 }
 

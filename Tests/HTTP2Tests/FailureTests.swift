@@ -191,6 +191,116 @@ struct FailureTests {
         }
     }
 
+    @Test("F04: RST in the middle of a response's HEADERS leaves the request unknown; the next one is sent")
+    func deathInHeaders() throws {
+        try onLoop { actor in
+            let rig = try Rig(actor.loop)
+            defer { rig.close() }
+            rig.handler.script = { request, connection in
+                guard connection.number == 1 else { return ok(request, connection) }
+                // A HEADERS frame of 20 bytes for stream 1, of which 4 come.
+                actor.loop.schedule(after: .milliseconds(20)) {
+                    connection.sendRaw([0, 0, 20, 1, 5, 0, 0, 0, 1, 0x88, 0x40, 0x07, 0x61])
+                }
+                actor.loop.schedule(after: .milliseconds(40)) { connection.close(.abort) }
+            }
+            rig.submit(1)
+            #expect(await rig.recorder.wait(for: 1))
+            #expect(rig.recorder.outcome(1)?.unknownCode == .connectionLost)
+            rig.submit(2)
+            #expect(await rig.recorder.wait(for: 2))
+            #expect(rig.recorder.outcome(2)?.status == 200)
+        }
+    }
+
+    @Test("a peer that sends what is no HTTP/2 is a fault of the connection, and never a crash")
+    func garbage() throws {
+        try onLoop { actor in
+            var generator = SystemRandomNumberGenerator()
+            let noise = (0..<40).map { _ in
+                (0..<200).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            }
+            let texts = ["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"].map { Array($0.utf8) }
+            // DATA on stream 0, HEADERS with a broken block, SETTINGS of a wrong size, a huge frame, an answer without status.
+            let frames: [[UInt8]] = [
+                [0, 0, 1, 0, 0, 0, 0, 0, 0, 7], [0, 0, 2, 1, 5, 0, 0, 0, 1, 0xFF, 0xFF],
+                [0, 0, 1, 4, 0, 0, 0, 0, 0, 1], [0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1],
+                [0, 0, 5, 1, 5, 0, 0, 0, 1, 0x40, 1, 0x61, 1, 0x62],
+            ]
+            let rig = try Rig(actor.loop) { pool, _ in
+                pool.backoffFirst = .milliseconds(1)
+                pool.backoffLast = .milliseconds(1)
+                pool.pingAfter = .milliseconds(50)
+                pool.pingTimeout = .milliseconds(50)
+            }
+            defer { rig.close() }
+            var pending = frames + texts + noise
+            rig.handler.script = { request, connection in
+                guard let bytes = pending.popLast() else { return ok(request, connection) }
+                connection.sendRaw(bytes)
+            }
+            for tag in UInt64(1)...UInt64(pending.count) {
+                rig.submit(tag, timeout: .seconds(2))
+                try #require(await rig.recorder.wait(for: Int(tag)))
+            }
+            #expect(rig.recorder.endedTwice == [])
+            pending = []
+            rig.submit(1000)
+            #expect(await rig.recorder.wait(for: rig.recorder.outcomes.count + 1))
+            #expect(rig.recorder.outcome(1000)?.status == 200)
+        }
+    }
+
+    @Test("an answer that comes after its request's deadline does no harm")
+    func lateAnswer() throws {
+        try onLoop { actor in
+            let rig = try Rig(actor.loop)
+            defer { rig.close() }
+            rig.submit(1)
+            #expect(await rig.recorder.wait(for: 1))
+            rig.handler.script = { request, connection in
+                actor.loop.schedule(after: .milliseconds(130)) { ok(request, connection) }
+            }
+            rig.submit(2...101, timeout: .milliseconds(100))
+            #expect(await rig.recorder.wait(for: 101))
+            #expect(rig.recorder.endedTwice == [])
+            await pause(actor.loop, .milliseconds(150))
+            rig.submit(102)
+            #expect(await rig.recorder.wait(for: 102))
+            #expect(rig.recorder.outcome(102)?.status == 200 && rig.pool.snapshot.connectAttempts == 1)
+        }
+    }
+
+    @Test("a request whose deadline has passed before its turn is not sent")
+    func pastDeadline() throws {
+        try onLoop { actor in
+            let rig = try Rig(actor.loop)
+            defer { rig.close() }
+            rig.submit(1...3, timeout: .zero)
+            rig.submit(4)
+            #expect(await rig.recorder.wait(for: 4))
+            #expect(rig.handler.seen.map(\.path) == ["/3/device/4"])
+            #expect(rig.recorder.count { $0.notProcessedCode == .deadline } == 3)
+        }
+    }
+
+    @Test("when the only stream of an unproven connection waits in vain, another connection takes over")
+    func stuckFirstStream() throws {
+        try onLoop { actor in
+            let rig = try Rig(actor.loop) { pool, _ in pool.pingAfter = .milliseconds(100) }
+            defer { rig.close() }
+            rig.handler.script = { request, connection in
+                if connection.number > 1 { ok(request, connection) }
+            }
+            rig.submit(1...50, timeout: .seconds(3))
+            #expect(await rig.recorder.wait(for: 49, .seconds(2)))
+            #expect(rig.recorder.statuses() == [200: 49])
+            #expect(await rig.recorder.wait(for: 50))
+            #expect(rig.recorder.outcome(1)?.unknownCode == .deadline)
+            #expect(await eventually(actor.loop) { rig.pool.snapshot.open == 1 }, "the pool is back at its size")
+        }
+    }
+
     @Test("F07: the peer closes right after an answer, while more is being written, again and again")
     func closeAfterAnswer() throws {
         try onLoop { actor in

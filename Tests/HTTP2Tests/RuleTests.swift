@@ -14,7 +14,7 @@ struct DeadlineWheelTests {
     @Test("mixed deadlines end each at its time, never early, at most two ticks late")
     func mixed() {
         var generator = SystemRandomNumberGenerator()
-        var wheel = DeadlineWheel(now: at(0))
+        let wheel = DeadlineWheel(now: at(0))
         // Far beyond one turn of the wheel (41 s), in no order, some of them in the past.
         let deadlines = (0..<2000).map { _ in UInt64.random(in: 0...100_000, using: &generator) }
         for (index, deadline) in deadlines.enumerated() { wheel.insert(Int32(index), deadline: at(deadline)) }
@@ -33,7 +33,7 @@ struct DeadlineWheelTests {
 
     @Test("following nextVisit alone meets every deadline")
     func visits() throws {
-        var wheel = DeadlineWheel(now: at(0))
+        let wheel = DeadlineWheel(now: at(0))
         for (index, deadline) in [5, 30_000, 5, 90_000, 200, 41_000].enumerated() {
             wheel.insert(Int32(index), deadline: at(UInt64(deadline)))
         }
@@ -51,7 +51,7 @@ struct DeadlineWheelTests {
 
     @Test("what was taken out never ends; an index may come again")
     func removal() {
-        var wheel = DeadlineWheel(now: at(0))
+        let wheel = DeadlineWheel(now: at(0))
         for index in Int32(0)..<10 { wheel.insert(index, deadline: at(100)) }
         for index in [Int32(0), 9, 5, 5, 100] { wheel.remove(index) }
         #expect(wheel.count == 7)
@@ -63,7 +63,7 @@ struct DeadlineWheelTests {
 
     @Test("a deadline that never comes is no trouble; one in the past ends at the next look")
     func extremes() {
-        var wheel = DeadlineWheel(now: at(1000))
+        let wheel = DeadlineWheel(now: at(1000))
         wheel.insert(0, deadline: .distantFuture)
         wheel.insert(1, deadline: MonotonicTime(nanoseconds: 0))
         #expect(wheel.expire(now: at(1021)) == [1])
@@ -295,6 +295,6 @@ struct RequestTableTests {
             table.release(three)
         }
         #expect(watched == nil)
-        #expect(table.heads.count <= 3)
+        #expect(table.heads.capacity == 16)
     }
 }

@@ -67,7 +67,7 @@ struct JournalTests {
         }
     }
 
-    @Test("connections come and go", arguments: [("abort", "control"), ("finish", "control")])
+    @Test("connections come and go", arguments: [("abort", "control"), ("finish", "control"), ("close", "control")])
     func connections(command: String, cause: String) async throws {
         try await SimulatorProcess.run { simulator in
             let curl = try CurlSender(simulator)

@@ -115,6 +115,22 @@ struct ChanceTests {
         }
     }
 
+    @Test("retry-after goes with 429 and 5xx only, and a magic token keeps its own")
+    func retryAfter() throws {
+        var weather = Weather()
+        weather.retryAfter = 7
+        let bench = try Bench(try Signer.fresh(), weather: weather)
+        let expected: [(String, Int?)] = [("0429", 7), ("0503", 7), ("2429", 2), ("0410", nil), ("7777", nil)]
+        for (digits, seconds) in expected {
+            let decision = bench.send { request(["authorization": $0], token: magicToken(digits)) }.decision
+            guard case .answer(let answer) = decision else {
+                Issue.record("\(digits): no answer")
+                continue
+            }
+            #expect(answer.retryAfter == seconds, "\(digits)")
+        }
+    }
+
     @Test("the weather can make every answer the same, whatever the request")
     func answerAll() throws {
         var weather = Weather()

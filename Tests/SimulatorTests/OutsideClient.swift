@@ -12,25 +12,24 @@ struct CommandResult: Sendable {
 
 /// Runs a command to its end.
 func runCommand(_ path: URL, _ arguments: [String]) async throws -> CommandResult {
-    let process = Process()
-    process.executableURL = path
-    process.arguments = arguments
-    process.standardInput = FileHandle.nullDevice
-    let (output, errors) = (Pipe(), Pipe())
-    process.standardOutput = output
-    process.standardError = errors
-    try process.run()
-    async let text = readAll(output)
-    async let complaints = readAll(errors)
+    let (output, errors) = (try ClosedPipe(), try ClosedPipe())
+    let nothing = FileHandle.nullDevice
+    let process = try ChildProcess(
+        path.path, arguments, input: nothing.fileDescriptor, output: output.writer.fileDescriptor,
+        errors: errors.writer.fileDescriptor)
+    try output.writer.close()
+    try errors.writer.close()
+    async let text = readAll(output.reader)
+    async let complaints = readAll(errors.reader)
     let (first, second) = await (text, complaints)
-    process.waitUntilExit()
-    return CommandResult(output: first, errors: second, code: process.terminationStatus)
+    let code = await process.end(within: .seconds(60))
+    return CommandResult(output: first, errors: second, code: code)
 }
 
-private func readAll(_ pipe: Pipe) async -> String {
+private func readAll(_ handle: FileHandle) async -> String {
     await withCheckedContinuation { continuation in
         DispatchQueue.global().async {
-            let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
+            let data = (try? handle.readToEnd()) ?? Data()
             continuation.resume(returning: String(decoding: data, as: UTF8.self))
         }
     }

@@ -44,18 +44,19 @@ struct WireTests {
         }
     }
 
-    @Test(
-        "bodies in every form",
-        arguments: [
-            ("00dd", ""), ("01dd", ""), ("04dd", "{}"), ("05dd", "{\"reason\":\"SomethingNobodyHasHeardOf\"}"),
-            ("06dd", "{\"reason\":\"Bad\\u0000Reason\"}"), ("07dd", "{\"reason\":400}"),
-            ("08dd", "{\"reason\":\"BadDeviceToken\"}"),
-            ("03dd", "{\"reason\":\"BadD"),
-        ])
-    func bodies(digits: String, body: String) async throws {
+    @Test("bodies in every form")
+    func bodies() async throws {
+        let forms = [
+            ("00dd", ""), ("01dd", ""), ("03dd", "{\"reason\":\"BadD"), ("04dd", "{}"),
+            ("05dd", "{\"reason\":\"SomethingNobodyHasHeardOf\"}"), ("06dd", "{\"reason\":\"Bad\\u0000Reason\"}"),
+            ("07dd", "{\"reason\":400}"), ("08dd", "{\"reason\":\"BadDeviceToken\"}"),
+        ]
         try await SimulatorProcess.run { simulator in
-            let answer = try await CurlSender(simulator).send(magicToken(digits))
-            #expect(answer.status == 400 && answer.body == body && answer.code == 0)
+            let curl = try CurlSender(simulator)
+            for (digits, body) in forms {
+                let answer = try await curl.send(magicToken(digits))
+                #expect(answer.status == 400 && answer.body == body && answer.code == 0, "\(digits)")
+            }
         }
     }
 
@@ -68,12 +69,17 @@ struct WireTests {
             #expect(withoutID.status == 200 && withoutID.headers["apns-id"] == nil)
             #expect(try await curl.send(magicToken("2429")).headers["retry-after"] == "2")
             #expect(try await curl.send(magicToken("2429")).status == 200)
-            // 28: curl's time is up; 92: stream reset; 56: connection reset; 18: it ended early.
+            // 28: curl's time is up; 92: stream reset.
             #expect(try await curl.send(magicToken("00aa"), timeout: 1).code == 28)
             #expect(try await curl.send(magicToken("00bb")).code == 92)
             #expect(try await curl.send(magicToken("05bb")).code == 92)
-            #expect(try await curl.send(magicToken("00cc")).code == 56)
-            #expect(try await curl.send(magicToken("01cc")).code == 18)
+            // Where the end of the connection meets curl is a matter of chance.
+            for digits in ["00cc", "01cc", "04cc"] {
+                let cut = try await curl.send(magicToken(digits))
+                #expect(
+                    cut.status == (digits == "04cc" ? 200 : 0) && [16, 18, 52, 55, 56, 92].contains(cut.code),
+                    "\(digits): \(cut.code)")
+            }
             let journal = try simulator.journal()
             #expect(journal.requests(for: magicToken("00aa")).map(\.outcome) == ["lost"])
             #expect(journal.requests(for: magicToken("00bb")).map(\.outcome) == ["reset"])
@@ -105,7 +111,8 @@ struct WireTests {
 
     @Test("streams beyond the limit are refused, as nghttp finds that assumes 100 at first")
     func refusedStreams() async throws {
-        try await SimulatorProcess.run { simulator in
+        // nghttp must not learn of the limit before it has sent everything.
+        try await SimulatorProcess.run(["--settings-ms", "500"]) { simulator in
             let bearer = try CurlSender(simulator).signer.bearer()
             let frames = try await nghttp(
                 simulator, tokens: (1...5).map { deviceToken("a\($0)") }, bearer: bearer)
@@ -156,6 +163,8 @@ struct WireTests {
             let frames = try await nghttp(
                 simulator, tokens: [deviceToken("a1"), magicToken("00aa")], bearer: bearer, timeout: 2)
             #expect(frames.contains { $0.contains("(last_stream_id=\(stream), error_code=NO_ERROR") })
+            let sent = try simulator.journal().connections.filter { $0.event == "goaway" }
+            #expect(sent.compactMap(\.lastStream) == (form == "open" ? [.max, 15] : [Int32(stream)]))
         }
     }
 

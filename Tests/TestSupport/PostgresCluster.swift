@@ -153,7 +153,7 @@ package final class PostgresCluster: @unchecked Sendable {
     private func configure(_ settings: [String: String]) throws {
         let all = [
             "port": "\(port)", "listen_addresses": "'127.0.0.1'", "unix_socket_directories": "'\(folder)'",
-            "fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "autovacuum": "off",
+            "fsync": "off", "full_page_writes": "off", "autovacuum": "off",
             "max_connections": "200", "shared_buffers": "128MB", "max_wal_size": "2GB", "timezone": "'UTC'",
             "log_timezone": "'UTC'", "password_encryption": "'scram-sha-256'",
         ].merging(settings) { $1 }

@@ -1,6 +1,6 @@
 // One session of psql that stays open: for tests that need transactions, several sessions side by side, or simply speed (a statement
-// costs about a millisecond, a new psql twenty). After an error the session is over and the next call begins a new one, so that
-// nothing after a failed statement is run by accident.
+// costs about a millisecond, a new psql twenty). What one call sends goes to the server as one query, so that nothing after a failed
+// statement is run, and nothing in it means anything to psql.
 
 package import Foundation
 import Glibc
@@ -25,7 +25,7 @@ package final class PsqlSession: @unchecked Sendable {
     package init(_ cluster: PostgresCluster, database: String, connection: String? = nil) {
         let socket = "host=\(cluster.folder) port=\(cluster.port) user=\(PostgresCluster.user) dbname=\(database)"
         arguments = [
-            "-XqAt", "--csv", "-P", "null=\(Self.null)", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose",
+            "-XqAt", "--csv", "-P", "null=\(Self.null)", "-v", "VERBOSITY=verbose",
             connection ?? socket,
         ]
     }
@@ -35,7 +35,9 @@ package final class PsqlSession: @unchecked Sendable {
 
     /// Runs statements and returns the rows of all of them; nil is NULL.
     ///
-    /// - Throws: `SQLFailure` as the server reported it; `CommandError` when nothing came within `timeout`.
+    /// Several are one transaction, unless they say BEGIN.
+    ///
+    /// - Throws: `SQLFailure` as the server reported it, after which a transaction that was open is rolled back; `CommandError` when nothing came within `timeout`.
     @discardableResult
     package func run(_ sql: String, timeout: TimeInterval = 120) throws -> [[String?]] {
         try start(sql)
@@ -51,7 +53,8 @@ package final class PsqlSession: @unchecked Sendable {
             count += 1
             let mark = mark
             state.unlock()
-            try input.write(contentsOf: Data("\(sql)\n;\n\\echo \(mark)\n\\warn \(mark)\n".utf8))
+            try input.write(
+                contentsOf: Data("SELECT $psql$\(sql)$psql$ \\gexec\n\\echo \(mark)\n\\warn \(mark)\n".utf8))
         } catch {
             statements.signal()
             throw error
@@ -60,6 +63,17 @@ package final class PsqlSession: @unchecked Sendable {
 
     /// Waits for what `start` has sent.
     package func finish(timeout: TimeInterval = 120) throws -> [[String?]] {
+        CSV.rows(try finishText(timeout), null: Self.null)
+    }
+
+    /// The notifications that have come since the last statement, as `channel:payload`.
+    package func notifications() throws -> [String] {
+        try start("SELECT")
+        return try finishText(30).matches(of: /Asynchronous notification "(.*?)"(?: with payload "(.*?)")? received/)
+            .map { "\($0.1):\($0.2 ?? "")" }
+    }
+
+    private func finishText(_ timeout: TimeInterval) throws -> String {
         defer { statements.signal() }
         let deadline = Date(timeIntervalSinceNow: timeout)
         state.lock()
@@ -68,8 +82,11 @@ package final class PsqlSession: @unchecked Sendable {
             let (rows, messages) = (take(output), take(errors))
             if let rows, let messages {
                 (output, errors) = (Data(), Data())
-                if let failure = SQLFailure(psqlMessages: messages) { throw failure }
-                return CSV.rows(rows, null: Self.null)
+                if let failure = SQLFailure(psqlMessages: messages) {
+                    try? input?.write(contentsOf: Data("ROLLBACK;\n".utf8))
+                    throw failure
+                }
+                return rows
             }
             if openStreams == 0 {
                 let text = String(decoding: errors, as: UTF8.self)

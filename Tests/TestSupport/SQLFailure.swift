@@ -21,6 +21,7 @@ package struct SQLFailure: Error, CustomStringConvertible, Sendable {
     init?(psqlMessages text: String) {
         var failure: SQLFailure?
         var field: WritableKeyPath<SQLFailure, String?>?
+        var isContext = false
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             if let start = line.range(of: "ERROR:  ") ?? line.range(of: "FATAL:  ") {
                 guard failure == nil else { break }
@@ -30,10 +31,14 @@ package struct SQLFailure: Error, CustomStringConvertible, Sendable {
                 found.message = parts.count > 1 ? String(parts[1].drop { $0 == " " }) : ""
                 failure = found
                 field = nil
+                isContext = false
             } else if let (path, value) = Self.field(line) {
                 failure?[keyPath: path] = value
                 field = path
-            } else if failure != nil, !line.isEmpty, !Self.ends(line) {
+                isContext = false
+            } else if Self.ends(line) {
+                isContext = true
+            } else if failure != nil, !line.isEmpty, !isContext {
                 if let path = field {
                     failure?[keyPath: path]? += "\n" + line
                 } else {

@@ -22,9 +22,15 @@ package enum SchemaFiles {
         let quoted = "\"" + schema.replacingOccurrences(of: "\"", with: "\"\"") + "\""
         var script = "BEGIN; CREATE SCHEMA IF NOT EXISTS \(quoted); SET LOCAL search_path = \(quoted), pg_temp;\n"
         for file in try names("migrations") { script += try text("migrations/\(file)", quoted) }
-        for file in try names("objects") where file != "roles.sql" { script += try text("objects/\(file)", quoted) }
+        script += try objects(schema: schema)
         if roles { script += try text("objects/roles.sql", quoted) }
         return script + "\nCOMMIT;\n"
+    }
+
+    /// The re-creatable objects alone, to be run with `search_path` set to the schema.
+    package static func objects(schema: String = "public") throws -> String {
+        let quoted = "\"" + schema.replacingOccurrences(of: "\"", with: "\"\"") + "\""
+        return try names("objects").filter { $0 != "roles.sql" }.map { try text("objects/\($0)", quoted) }.joined()
     }
 
     private static func text(_ file: String, _ schema: String) throws -> String {

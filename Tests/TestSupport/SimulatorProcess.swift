@@ -24,10 +24,9 @@ package final class SimulatorProcess: @unchecked Sendable {
     /// Where journal, credentials and stderr lie; removed at the end.
     package let folder: String
 
-    private let process: Process
+    private let process: ChildProcess
     private let commands: FileHandle
     private let inbox: Inbox
-    private let exited: DispatchSemaphore
     private let ending = NSLock()
     private var hasEnded = false
 
@@ -36,7 +35,7 @@ package final class SimulatorProcess: @unchecked Sendable {
     /// The port of the sandbox.
     package var sandboxPort: Int { URL(string: sandboxURL)?.port ?? 0 }
     /// The process id.
-    package var processID: Int32 { process.processIdentifier }
+    package var processID: Int32 { process.pid }
     /// What it wrote on stderr so far.
     package var complaints: String { (try? String(contentsOfFile: folder + "/stderr", encoding: .utf8)) ?? "" }
     /// The CA certificate that clients must trust.
@@ -67,41 +66,38 @@ package final class SimulatorProcess: @unchecked Sendable {
         signal(SIGPIPE, SIG_IGN)
         let folder = NSTemporaryDirectory() + "/apns-simulator-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let process = Process()
-        process.executableURL = executable("apns-simulator")
-        process.arguments =
+        let options =
             [
                 "--port", "0", "--ca-dir", folder + "/credentials", "--print-env", folder + "/env", "--journal",
                 folder + "/journal", "--control-stdin",
             ] + (onePort ? [] : ["--sandbox-port", "0"]) + arguments
-        let (input, output) = (closeOnExec(Pipe()), closeOnExec(Pipe()))
-        process.standardInput = input
-        process.standardOutput = output
+        let (input, output) = (try ClosedPipe(), try ClosedPipe())
         try Data().write(to: URL(fileURLWithPath: folder + "/stderr"))
-        process.standardError = FileHandle(forWritingAtPath: folder + "/stderr")
-        let (inbox, exited) = (Inbox(), DispatchSemaphore(value: 0))
-        process.terminationHandler = { _ in exited.signal() }
-        try process.run()
-        inbox.read(from: output.fileHandleForReading)
+        let errors = try FileHandle(forWritingTo: URL(fileURLWithPath: folder + "/stderr"))
+        let process = try ChildProcess(
+            executable("apns-simulator").path, options, input: input.reader.fileDescriptor,
+            output: output.writer.fileDescriptor, errors: errors.fileDescriptor)
+        // Only the child may hold its end, or ours would never see the other's end.
+        try output.writer.close()
+        let inbox = Inbox()
+        inbox.read(from: output.reader)
         do {
             let ready = try await inbox.answer(to: "", within: .seconds(20)) {}
-            return try SimulatorProcess(ready, folder, process, exited, input.fileHandleForWriting, inbox)
+            return try SimulatorProcess(ready, folder, process, input.writer, inbox)
         } catch {
-            process.terminate()
+            process.signal(SIGKILL)
             let complaints = (try? String(contentsOfFile: folder + "/stderr", encoding: .utf8)) ?? ""
             throw SimulatorFailure(description: "apns-simulator did not start: \(error) \(complaints)")
         }
     }
 
     private init(
-        _ ready: String, _ folder: String, _ process: Process, _ exited: DispatchSemaphore, _ commands: FileHandle,
-        _ inbox: Inbox
+        _ ready: String, _ folder: String, _ process: ChildProcess, _ commands: FileHandle, _ inbox: Inbox
     ) throws {
         self.folder = folder
         self.process = process
         self.commands = commands
         self.inbox = inbox
-        self.exited = exited
         productionURL = try SimulatorProcess.word("production", in: ready)
         sandboxURL = try SimulatorProcess.word("sandbox", in: ready)
         let lines = try String(contentsOfFile: folder + "/env", encoding: .utf8).split(separator: "\n")
@@ -122,23 +118,10 @@ package final class SimulatorProcess: @unchecked Sendable {
                 return !hasEnded
             })
         else { return nil }
-        if bySignal { process.terminate() } else { try? commands.close() }
-        let code = await exitCode(within: .seconds(20))
+        if bySignal { process.signal(SIGTERM) } else { try? commands.close() }
+        let code = await process.end(within: .seconds(20))
         if !keepFolder { try? FileManager.default.removeItem(atPath: folder) }
         return code
-    }
-
-    private func exitCode(within limit: Duration) async -> Int32? {
-        await withCheckedContinuation { continuation in
-            DispatchQueue.global().async { [process, exited] in
-                let patience = DispatchTime.now() + .nanoseconds(Int(limit / .nanoseconds(1)))
-                guard exited.wait(timeout: patience) == .success else {
-                    kill(process.processIdentifier, SIGKILL)
-                    return continuation.resume(returning: nil)
-                }
-                continuation.resume(returning: process.terminationReason == .exit ? process.terminationStatus : nil)
-            }
-        }
     }
 
     /// An executable of this package, next to the test bundle.
@@ -200,14 +183,6 @@ package final class SimulatorProcess: @unchecked Sendable {
     package func journal() throws -> SimulatorJournal {
         try SimulatorJournal(contentsOf: folder + "/journal")
     }
-}
-
-/// Keeps a descriptor of ours out of every other child process, so that the pipe really ends when we do.
-private func closeOnExec(_ pipe: Pipe) -> Pipe {
-    for handle in [pipe.fileHandleForReading, pipe.fileHandleForWriting] {
-        _ = fcntl(handle.fileDescriptor, F_SETFD, FD_CLOEXEC)
-    }
-    return pipe
 }
 
 /// Lines from the simulator, each on its way to whoever waits for it.

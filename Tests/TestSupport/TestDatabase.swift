@@ -14,12 +14,15 @@ package final class TestDatabase: Sendable {
         session = PsqlSession(cluster, database: name)
     }
 
+    /// Ends the session.
+    ///
+    /// The database stays until the cluster goes: DROP DATABASE makes a checkpoint, and everybody waits.
     deinit { session.close() }
 
     /// A connection string (URI) over TCP, as the superuser.
     package var connectionString: String { cluster.connectionString(database: name) }
 
-    /// Runs statements, each in a transaction of its own unless they say BEGIN; returns the rows of all of them.
+    /// Runs statements, together one transaction unless they say BEGIN; returns the rows of all of them.
     ///
     /// - Throws: `SQLFailure`.
     @discardableResult

@@ -30,7 +30,7 @@ BEGIN
         END IF;
         SELECT array_agg(x.notification_id) AS picked, array_agg(x.batch_no) AS numbers INTO more
         FROM (SELECT b.notification_id, b.batch_no
-              FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
+              FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id AND n.app = b.app
               WHERE b.app = v_app AND b.state = 'ready' AND b.not_before <= now()
                 AND n.status = 'sending' AND (n.expires_at IS NULL OR n.expires_at >= now())
               ORDER BY b.not_before LIMIT room - cardinality(picked)

@@ -19,7 +19,7 @@ BEGIN
     UPDATE app_pauses x SET next_probe_at = now() + p_every * (0.75 + random() / 2), probes = x.probes + 1
     WHERE x.app = p.app AND x.environment IS NOT DISTINCT FROM p.environment AND x.topic IS NOT DISTINCT FROM p.topic;
 
-    SELECT s.* INTO n FROM notification_batches y JOIN scheduled_notifications s ON s.id = y.notification_id
+    SELECT s.* INTO n FROM notification_batches y JOIN scheduled_notifications s ON s.id = y.notification_id AND s.app = y.app
     WHERE y.app = p.app AND y.state = 'parked' AND s.status = 'sending'
       AND (p.environment IS NULL OR y.environment = p.environment) AND (p.topic IS NULL OR y.topic = p.topic)
     ORDER BY y.notification_id, y.batch_no LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED;

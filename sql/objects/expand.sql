@@ -30,7 +30,7 @@ BEGIN
                 SELECT d.id, d.environment, d.device_token FROM devices d
                 WHERE d.user_id = user_ids[x.o] AND d.app = apps[x.o] AND d.is_active
                   AND (environments[x.o] IS NULL OR d.environment = environments[x.o])
-                ORDER BY d.id LIMIT p_limit) d
+                ORDER BY d.id + 0 LIMIT p_limit) d  -- + 0: not by walking the primary key in search of this user
             GROUP BY 1, 2;
     END IF;
     IF ranges IS NOT NULL THEN
@@ -105,7 +105,7 @@ BEGIN
           AND (n.environment IS NULL OR d.environment = n.environment)
           AND (n.user_id IS NULL OR d.user_id = n.user_id)
           AND (n.user_ids = '{}' OR d.user_id IN (SELECT unnest(n.user_ids)))
-        ORDER BY d.id LIMIT p_limit;
+        ORDER BY d.id + 0 LIMIT p_limit;
 END
 $$;
 COMMENT ON FUNCTION pgpush_expand_list(bigint, integer, integer) IS

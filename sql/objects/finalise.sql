@@ -12,7 +12,7 @@ BEGIN
         SELECT n.id, n.status,
                n.status = 'cancelling' OR (NOT n.walking AND NOT pgpush_has_open_batch(n.id)) AS complete
         FROM (SELECT DISTINCT unnest(p_notifications) AS id) x JOIN scheduled_notifications n ON n.id = x.id
-        WHERE n.status IN ('sending', 'cancelling') AND n.lease_until IS NULL
+        WHERE n.started_at IS NOT NULL AND n.finished_at IS NULL AND n.lease_until IS NULL
         ORDER BY n.id
     LOOP
         IF candidate.complete THEN

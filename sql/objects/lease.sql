@@ -14,12 +14,12 @@ BEGIN
         ), direct AS (
             UPDATE scheduled_notifications n SET lease_until = greatest(n.lease_until, now() + p_lease), updated_at = now()
             FROM u WHERE u.batch = 0 AND n.id = u.notification AND n.owner = p_owner AND n.epoch = u.epoch
-                AND n.lease_until IS NOT NULL AND n.status IN ('sending', 'cancelling')
+                AND n.lease_until IS NOT NULL
             RETURNING u.o
         ), batch AS (
             UPDATE notification_batches b SET lease_until = greatest(b.lease_until, now() + p_lease)
             FROM u WHERE u.batch > 0 AND b.notification_id = u.notification AND b.batch_no = u.batch AND b.owner = p_owner
-                AND b.epoch = u.epoch AND b.state = 'leased'
+                AND b.epoch = u.epoch AND b.lease_until IS NOT NULL
             RETURNING u.o
         ), kept AS (SELECT o FROM direct UNION ALL SELECT o FROM batch)
         SELECT u.o, k.o IS NOT NULL, n.status
@@ -54,13 +54,13 @@ BEGIN
             SET status = CASE n.status WHEN 'cancelling' THEN 'cancelled' ELSE 'pending' END, lease_until = NULL, owner = NULL,
                 started_at = NULL, updated_at = now()
             FROM u WHERE u.batch = 0 AND n.id = u.notification AND n.owner = p_owner AND n.epoch = u.epoch
-                AND n.lease_until IS NOT NULL AND n.status IN ('sending', 'cancelling')
+                AND n.lease_until IS NOT NULL
             RETURNING u.o
         ), batch AS (
             UPDATE notification_batches b
             SET state = 'ready', not_before = now(), lease_until = NULL, owner = NULL, claimed_at = NULL
             FROM u WHERE u.batch > 0 AND b.notification_id = u.notification AND b.batch_no = u.batch AND b.owner = p_owner
-                AND b.epoch = u.epoch AND b.state = 'leased'
+                AND b.epoch = u.epoch AND b.lease_until IS NOT NULL
             RETURNING u.o
         ), freed AS (SELECT o FROM direct UNION ALL SELECT o FROM batch)
         SELECT u.o, f.o IS NOT NULL FROM u LEFT JOIN freed f ON f.o = u.o;

@@ -93,7 +93,7 @@ BEGIN
             PERFORM pgpush_refuse_token('device_tokens', bad, pgpush_token_fault(bad));
         END IF;
     WHEN 'channel_id' THEN
-        IF n.channel_id !~ '^[A-Za-z0-9+/=_-]{1,512}$' THEN
+        IF n.channel_id !~ '^[A-Za-z0-9+/=_-]+$' OR length(n.channel_id) > 512 THEN
             PERFORM pgpush_refuse('PN025', 'channel_id', 'channel_id is not a channel of Apple''s',
                 'Give the base64 text that creating the channel returned.');
         END IF;

@@ -41,7 +41,7 @@ BEGIN
     picked := '{}'; numbers := '{}';
     FOR r IN
         SELECT b.notification_id, b.batch_no, n.delivery
-        FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
+        FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id AND n.app = b.app
         WHERE b.app = p_app AND b.state = 'leased' AND b.lease_until < now() - p_grace AND n.status = 'sending'
         LIMIT p_limit FOR NO KEY UPDATE OF b SKIP LOCKED FOR SHARE OF n SKIP LOCKED
     LOOP

@@ -13,7 +13,7 @@ BEGIN
     IF NOT FOUND OR n.status IN ('pending', 'sending', 'cancelling') THEN
         RETURN 0;
     ELSIF n.expires_at < now() THEN
-        PERFORM pgpush_refuse('PN036', 'expires_at', format('notification %s cannot be retried: its expires_at has passed', n.id),
+        PERFORM pgpush_refuse('PN035', 'expires_at', format('notification %s cannot be retried: its expires_at has passed', n.id),
             'Enqueue a new notification.');
     END IF;
     IF n.started_at IS NULL THEN

@@ -6,6 +6,8 @@
 -- and nothing of it is applied but its deactivations, which are facts.
 -- Locks: notifications, then batches, then devices, each ascending. Finishing what has batches is finalise's, in a transaction of
 -- its own: here the last two batches of a notification would not see each other.
+-- Whether a row is leased is asked of lease_until, not of its state: a condition on the state would offer the planner the index of
+-- what is open, and without statistics it takes that instead of the key.
 
 CREATE OR REPLACE FUNCTION settle(
     p_owner uuid,
@@ -63,7 +65,6 @@ BEGIN
                    WITH ORDINALITY x(notification, batch, epoch, done, accepted, rejected, unknown, accepted_age, error, o)
               WHERE x.batch = 0 ORDER BY x.notification) u
         WHERE n.id = u.notification AND n.owner = p_owner AND n.epoch = u.epoch AND n.lease_until IS NOT NULL
-          AND n.status IN ('sending', 'cancelling')
         RETURNING u.o, n.app, n.status
     LOOP
         results[r.o] := 'applied'; apps[r.o] := r.app; attempts[r.o] := 1; statuses[r.o] := r.status;
@@ -90,7 +91,7 @@ BEGIN
                    x(notification, batch, epoch, done, done_through, accepted, rejected, unknown, accepted_age, error, o)
               WHERE x.batch > 0 ORDER BY x.notification, x.batch) u
         WHERE b.notification_id = u.notification AND b.batch_no = u.batch AND b.owner = p_owner AND b.epoch = u.epoch
-          AND b.state = 'leased' AND (u.done OR abs(u.done_through) > abs(b.done_through))
+          AND b.lease_until IS NOT NULL AND (u.done OR abs(u.done_through) > abs(b.done_through))
         RETURNING u.o, b.app, b.attempts
     LOOP
         results[r.o] := 'applied'; apps[r.o] := r.app; attempts[r.o] := r.attempts;

@@ -15,12 +15,12 @@ BEGIN
         FROM unnest(b_unit) WITH ORDINALITY x(unit, b) GROUP BY 1 ORDER BY 1
     LOOP
         UPDATE scheduled_notifications n SET batch_seq = n.batch_seq + cardinality(r.bs), updated_at = now()
-        WHERE n.id = r.notification AND n.status IN ('sending', 'cancelling') AND EXISTS (
+        WHERE n.id = r.notification AND n.finished_at IS NULL AND EXISTS (
             SELECT FROM unnest(r.us) x(unit) LEFT JOIN notification_batches b
                 ON b.notification_id = n.id AND b.batch_no = u_batch[x.unit]
             WHERE CASE WHEN u_batch[x.unit] = 0
                   THEN n.owner = p_owner AND n.epoch = u_epoch[x.unit] AND n.lease_until IS NOT NULL
-                  ELSE b.owner = p_owner AND b.epoch = u_epoch[x.unit] AND b.state = 'leased' END)
+                  ELSE b.owner = p_owner AND b.epoch = u_epoch[x.unit] AND b.lease_until IS NOT NULL END)
         RETURNING n.batch_seq INTO seq;
         IF FOUND THEN
             FOR k IN 1 .. cardinality(r.bs) LOOP
@@ -90,7 +90,7 @@ BEGIN
     ), locked AS MATERIALIZED (
         SELECT d.id, s.reason FROM said s JOIN devices d ON d.id = s.id
         WHERE d.is_active AND d.registered_at < s.before
-        ORDER BY d.id FOR NO KEY UPDATE OF d
+        ORDER BY d.id + 0 FOR NO KEY UPDATE OF d
     )
     UPDATE devices d SET is_active = false, deactivated_at = now(), deactivation_reason = l.reason, updated_at = now()
     FROM locked l WHERE d.id = l.id;

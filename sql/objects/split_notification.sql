@@ -9,11 +9,11 @@ BEGIN
         RETURN ARRAY(SELECT d.id FROM devices d
                      WHERE d.user_id = n.user_id AND d.app = n.app AND d.is_active
                        AND (n.environment IS NULL OR d.environment = n.environment)
-                     ORDER BY 1);
+                     ORDER BY d.id + 0);
     ELSIF n.user_ids <> '{}' THEN
         RETURN ARRAY(SELECT d.id FROM unnest(n.user_ids) u JOIN devices d ON d.user_id = u AND d.app = n.app
                      WHERE d.is_active AND (n.environment IS NULL OR d.environment = n.environment)
-                     ORDER BY 1);
+                     ORDER BY d.id + 0);
     END IF;
     -- Tokens go by position; those known to be inactive, or of another environment, are left out.
     RETURN ARRAY(SELECT -x.position
@@ -85,9 +85,9 @@ DECLARE
     n scheduled_notifications;
 BEGIN
     SELECT * INTO n FROM scheduled_notifications s
-    WHERE s.id = p_id AND s.owner = p_owner AND s.epoch = p_epoch AND s.lease_until IS NOT NULL AND s.status = 'sending'
+    WHERE s.id = p_id AND s.owner = p_owner AND s.epoch = p_epoch AND s.lease_until IS NOT NULL
     FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
+    IF NOT FOUND OR n.status <> 'sending' THEN
         RETURN NULL;
     END IF;
     RETURN pgpush_split(n, pgpush_audience(n), p_batch_size);

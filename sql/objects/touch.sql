@@ -1,7 +1,7 @@
 -- updated_at is kept here, except where the worker's functions have set it already.
 
 CREATE OR REPLACE FUNCTION pgpush_touch() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     NEW.updated_at := now();

@@ -1,7 +1,7 @@
 -- What happens to a device before it is stored: defaults for NULLs, the token's normal form, every check.
 
 CREATE OR REPLACE FUNCTION pgpush_device() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 DECLARE
     said text := NEW.environment;
@@ -45,10 +45,11 @@ BEGIN
 
     IF TG_OP = 'INSERT' THEN
         NEW.id := coalesce(NEW.id, nextval(pg_get_serial_sequence(format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME), 'id')));
-        -- A unique violation carries no hint of its own. Where the statement provides for the conflict, or the INSERT stands
-        -- inside a function, the index decides as usual.
-        IF current_query() ~* '\yinsert\s+into\y' AND current_query() !~* '\yon\s+conflict\y'
-            AND EXISTS (SELECT FROM devices d WHERE d.app = NEW.app AND d.device_token = NEW.device_token) THEN
+        -- A unique violation carries no hint of its own. Where the statement provides for the conflict, the INSERT stands inside
+        -- a function, or the statement is so long that looking into it for each row would be felt, the index decides as usual.
+        IF EXISTS (SELECT FROM devices d WHERE d.app = NEW.app AND d.device_token = NEW.device_token)
+            AND octet_length(current_query()) < 8192
+            AND current_query() ~* '\yinsert\s+into\y' AND current_query() !~* '\yon\s+conflict\y' THEN
             RAISE unique_violation USING
                 MESSAGE = 'device_token is registered for this app already', COLUMN = 'device_token', TABLE = TG_TABLE_NAME,
                 CONSTRAINT = 'devices_app_device_token_key',

@@ -2,7 +2,7 @@
 -- (trigger_status.sql). None of these fires on what the worker updates while it works.
 
 CREATE OR REPLACE FUNCTION pgpush_notification_insert() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     IF NEW.status <> 'pending' THEN
@@ -30,7 +30,7 @@ $$;
 COMMENT ON FUNCTION pgpush_notification_insert() IS 'Internal: trigger; validates and completes a new notification.';
 
 CREATE OR REPLACE FUNCTION pgpush_notification_content() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     -- A row that is being opened again is planned anew; whether it may be, the guard of the status decides.
@@ -49,7 +49,7 @@ BEGIN
         PERFORM pgpush_refuse('PN022', 'status', format('notification %s is %s: its content cannot be changed any more',
             OLD.id, OLD.status), 'Content and schedule can be changed while the status is pending. Enqueue a new notification.');
     ELSIF NOT (NEW.user_ids <@ OLD.user_ids AND cardinality(NEW.device_tokens) = cardinality(OLD.device_tokens)
-               AND NEW.device_tokens <@ (OLD.device_tokens || '')) THEN
+               AND NEW.device_tokens <@ array_append(OLD.device_tokens, '')) THEN
         PERFORM pgpush_refuse('PN022', 'status', format('notification %s is %s: its target cannot be changed any more',
             OLD.id, OLD.status), 'The target can be changed while the status is pending. Enqueue a new notification.');
     END IF;
@@ -84,7 +84,7 @@ COMMENT ON FUNCTION pgpush_notify_due(timestamptz) IS
     'Internal: wakes listening workers when something is due within a minute; SET pgpush.notify = off silences it.';
 
 CREATE OR REPLACE FUNCTION pgpush_notification_inserted() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     PERFORM pgpush_notify_due(min(scheduled_at)) FROM inserted HAVING min(scheduled_at) IS NOT NULL;

@@ -68,15 +68,24 @@ package final class Migrator {
                 case MigrationGuard.foreignObject: throw foreign(error.message)
                 case MigrationGuard.tooNew:
                     throw CommandFailure(.configuration, error.message, hint: SchemaVersion.newerHint)
-                // A lock, a deadlock, a serialization failure: somebody else was in the way.
-                case "55P03", "40P01", "40001":
+                default:
+                    guard isPassing(error, script) else { throw explained(error, script) }
                     if attempt >= attempts { throw blocked(error, script) }
                     _ = await LoopSignal(loop: loop).wait(.seconds(1))
-                default: throw explained(error, script)
                 }
             }
         }
         return false
+    }
+
+    /// Whether somebody else was in the way: a lock, a deadlock, a serialization failure, or a role that the migrate of another
+    /// database made at the same moment.
+    private func isPassing(_ error: PostgresError, _ script: MigrationScript) -> Bool {
+        switch error.sqlState {
+        case "55P03", "40P01", "40001": true
+        case "23505", "42710": script.kind == .roles
+        default: false
+        }
     }
 
     private func foreign(_ names: String) -> CommandFailure {

@@ -38,7 +38,8 @@ package final class QueueStore {
     /// `SELECT * FROM schema.function($1, …)` with as many placeholders as there are parameters.
     func call(_ function: String, _ parameters: PostgresParameters) -> PostgresStatement {
         let places = (1...max(1, parameters.count)).prefix(parameters.count).map { "$\($0)" }
-        return PostgresStatement("SELECT * FROM \(schema.quoted).\(function)(\(places.joined(separator: ", ")))", parameters)
+        return PostgresStatement(
+            "SELECT * FROM \(schema.quoted).\(function)(\(places.joined(separator: ", ")))", parameters)
     }
 
     func run(_ function: String, _ parameters: PostgresParameters) async throws(PostgresError) -> PostgresResult {

@@ -30,9 +30,18 @@ struct PushSettings: Sendable {
     /// A variable that this version cannot honour must not be passed over in silence.
     static func refuseUnsupported(_ settings: Settings) throws(ConfigurationError) {
         let unsupported = [
-            ("APNS_CERT_PATH", "names a certificate, which this version does not use", "unset it: APNS_KEY_PATH is enough"),
-            ("APNS_PROXY_URL", "names a proxy, which this version does not use", "unset it and allow port 443 outwards"),
-            ("PGPUSH_CONFIG", "names a file, which this version does not read", "configure the app by APNS_* variables"),
+            (
+                "APNS_CERT_PATH", "names a certificate, which this version does not use",
+                "unset it: APNS_KEY_PATH is enough"
+            ),
+            (
+                "APNS_PROXY_URL", "names a proxy, which this version does not use",
+                "unset it and allow port 443 outwards"
+            ),
+            (
+                "PGPUSH_CONFIG", "names a file, which this version does not read",
+                "configure the app by APNS_* variables"
+            ),
         ]
         for (variable, problem, remedy) in unsupported where settings[variable] != nil {
             throw ConfigurationError(variable: variable, problem: problem, remedy: remedy)

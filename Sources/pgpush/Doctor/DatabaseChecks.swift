@@ -11,7 +11,7 @@ struct DatabaseChecks {
     let wantedEnvironment: PushEnvironment?
 
     var all: [Check] {
-        [server, schema] + (found.status.version > 0 ? [roles, environment] : []) + [clock] + pauses
+        [server, schema] + (found.status.version > 0 ? [roles] + environment : []) + [clock] + pauses
     }
 
     private var server: Check {
@@ -77,14 +77,17 @@ struct DatabaseChecks {
         return .ok("roles", "\(found.user) may run a worker; \(made)")
     }
 
-    private var environment: Check {
-        let present = found.defaultEnvironment ?? "production"
+    private var environment: [Check] {
+        guard let present = found.defaultEnvironment else { return [] }
         guard let wanted = wantedEnvironment?.rawValue, wanted != present else {
-            return .ok("environment", "devices registered without an environment are \(present)")
+            return [.ok("environment", "devices registered without an environment are \(present)")]
         }
-        return .warn(
-            "environment", "devices registered without an environment are \(present), APNS_ENVIRONMENT says \(wanted)",
-            remedy: "run 'pgpush migrate' with the APNS_ENVIRONMENT that is meant")
+        return [
+            .warn(
+                "environment",
+                "devices registered without an environment are \(present), APNS_ENVIRONMENT says \(wanted)",
+                remedy: "run 'pgpush migrate' with the APNS_ENVIRONMENT that is meant")
+        ]
     }
 
     private var clock: Check {

@@ -35,7 +35,8 @@ struct Doctor {
         }
         do throws(CommandFailure) {
             let credentials = try PushSettings(call.environment).credentials
-            let text = "P-256 key \(credentials.key.keyID) of team \(credentials.key.teamID) for \(credentials.bundleID)"
+            let text =
+                "P-256 key \(credentials.key.keyID) of team \(credentials.key.teamID) for \(credentials.bundleID)"
             guard let advice = CredentialLoader.advice(call.environment) else { return [.ok("credentials", text)] }
             return [.warn("credentials", text, remedy: advice)]
         } catch {

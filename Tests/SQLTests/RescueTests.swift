@@ -1,0 +1,138 @@
+// Rescue and sweep: what happens when a worker is gone.
+
+import TestSupport
+import Testing
+
+@Suite struct RescueTests {
+    let database: TestDatabase
+    let worker: QueueWorker
+    let other: QueueWorker
+
+    init() throws {
+        database = try .make()
+        worker = QueueWorker(database)
+        other = QueueWorker(database)
+        try database.addDevices(12)
+    }
+
+    private func loseLeases() throws {
+        try database.psql(
+            """
+            UPDATE scheduled_notifications SET lease_until = now() - interval '1 h' WHERE lease_until IS NOT NULL;
+            UPDATE notification_batches SET lease_until = now() - interval '1 h' WHERE lease_until IS NOT NULL
+            """)
+    }
+
+    @Test("F22 a killed worker's rows are taken over after the lease, by whom ever")
+    func takenOver() throws {
+        let single = try database.notify()
+        let all = try database.notify("broadcast", "true")
+        let units = try worker.claim() + worker.claimBroadcast(batches: 2, batchSize: 6)
+        try worker.settle(Outcome(unit: units[1], accepted: 3, isDone: false, doneThrough: 3))
+        #expect(try other.claimBatches(rescue: true).isEmpty, "leases run")
+        try database.psql(
+            "UPDATE scheduled_notifications SET lease_until = now() - interval '10 s' WHERE lease_until IS NOT NULL")
+        #expect(try other.claimBatches(rescue: true, grace: "15 s").isEmpty, "grace")
+        try loseLeases()
+        #expect(try other.claimBatches(rescue: false).isEmpty)
+        let rescued = try other.claimBatches(rescue: true)
+        #expect(rescued.map(\.notification) == [single, all, all])
+        #expect(rescued.map(\.deviceCount) == [nil, 3, 6])
+        #expect(try other.expand(rescued).flatMap(\.ids).sorted() == [1, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+        #expect(try other.accept(rescued) == ["applied", "applied", "applied"])
+        #expect(try other.finalise(all) == ["sent"])
+        #expect(try database.counts(all) == [12, 12, 0, 0])
+    }
+
+    @Test func anOwnerThatComesBackGoesOn() throws {
+        try database.notify()
+        let units = try worker.claim()
+        try loseLeases()
+        #expect(try worker.renew(units) == ["true sending"])
+        #expect(try other.claimBatches(rescue: true).isEmpty)
+        #expect(try worker.accept(units) == ["applied"])
+    }
+
+    @Test func atMostOnceIsBookedAsUnknown() throws {
+        let single = try database.notify("user_id, delivery", "'u1', 'at_most_once'")
+        let all = try database.notify("broadcast, delivery", "true, 'at_most_once'")
+        _ = try worker.claim()
+        let batches = try worker.claimBroadcast(batches: 2, batchSize: 6)
+        try worker.settle(Outcome(unit: batches[0], accepted: 4, isDone: false, doneThrough: 4))
+        try loseLeases()
+        #expect(try other.claimBatches(rescue: true).isEmpty)
+        #expect(try other.finalise(all) == ["sent"])
+        #expect(try database.counts(all) == [12, 4, 0, 8])
+        #expect(try database.status(single) == "failed")
+        #expect(try database.counts(single) == [1, 0, 0, 1])
+        #expect(
+            try database.psql("SELECT DISTINCT http_status, reason, is_final FROM delivery_failures") == [
+                [nil, "Worker lost", "t"]
+            ])
+        #expect(try database.number("SELECT count(*) FROM delivery_failures") == 9)
+        #expect(try worker.settle(Outcome(unit: batches[1], accepted: 6)) == "fenced")
+    }
+
+    @Test func cancelledUnitsOfALostWorkerAreClosedBySweep() throws {
+        let single = try database.notify()
+        let all = try database.notify("broadcast", "true")
+        _ = try worker.claim()
+        let batches = try worker.claimBroadcast(batches: 2, batchSize: 5)
+        try worker.settle(Outcome(unit: batches[0], accepted: 5))
+        try database.psql("UPDATE scheduled_notifications SET status = 'cancelled'")
+        #expect(try other.sweep() == [0, 0, 0, 0], "the worker may still settle")
+        try loseLeases()
+        #expect(try other.claimBatches(rescue: true).isEmpty, "nobody sends what is being cancelled")
+        #expect(try other.sweep()[2...] == [2, 1])
+        #expect(try database.psql("SELECT status FROM scheduled_notifications") == [["cancelled"], ["cancelled"]])
+        #expect(try database.counts(all) == [10, 5, 0, 5])
+        #expect(try database.counts(single) == [1, 0, 0, 1])
+    }
+
+    @Test func sweepFinishesWhatNobodyFinalised() throws {
+        let id = try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast())
+        #expect(try database.status(id) == "sending")
+        #expect(try other.sweep() == [0, 0, 0, 1])
+        #expect(try database.status(id) == "sent")
+    }
+
+    @Test func sweepEndsWhatHasExpired() throws {
+        let id = try database.notify("broadcast, expires_at", "true, now() + interval '1 h'")
+        let units = try worker.claimBroadcast(batches: 1, batchSize: 4)
+        var outcome = Outcome(unit: units[0], accepted: 3)
+        outcome.again = [.init(devices: [4], delayMilliseconds: 3_600_000)]
+        try worker.settle(outcome)
+        try database.psql(
+            "SET session_replication_role = replica; UPDATE scheduled_notifications SET expires_at = now() - interval '1 s'; RESET session_replication_role"
+        )
+        #expect(try other.sweep() == [0, 0, 0, 1])
+        #expect(try database.status(id) == "expired")
+        #expect(try database.counts(id) == [4, 3, 0, 0])
+        #expect(try other.nextDue() == nil)
+    }
+
+    @Test func sweepExpiresWhatIsLate() throws {
+        try database.psql(
+            """
+            INSERT INTO scheduled_notifications (user_id, title, scheduled_at)
+            SELECT 'a', 'x', now() - interval '30 h' FROM generate_series(1, 7000)
+            """)
+        #expect(try other.sweep()[0] == 5000)
+        #expect(try other.sweep()[0] == 2000)
+    }
+
+    @Test func workersAreListed() throws {
+        let beat = "SELECT heartbeat('\(worker.owner)', 'host', 1, '1.0', 2, '{default}') > now() - interval '1 s'"
+        #expect(try worker.session.run(beat) == [["t"]])
+        #expect(try worker.session.run(beat) == [["t"]])
+        #expect(try database.psql("SELECT host, lanes, apps FROM pgpush_workers") == [["host", "2", "{default}"]])
+        #expect(try database.psql("SELECT app, live_workers, message FROM queue_health") == [["default", "1", "ok"]])
+        try worker.session.run("SELECT goodbye('\(worker.owner)')")
+        #expect(try database.number("SELECT count(*) FROM pgpush_workers") == 0)
+        try worker.session.run(beat)
+        try database.psql("UPDATE pgpush_workers SET last_seen_at = now() - interval '2 days'")
+        try other.sweep()
+        #expect(try database.number("SELECT count(*) FROM pgpush_workers") == 0)
+    }
+}

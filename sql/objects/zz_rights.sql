@@ -1,0 +1,20 @@
+-- Who may call what. These functions act with the rights of their owner, so nobody may call them who was not told so:
+-- the owner of the schema, and the roles that roles.sql makes.
+
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN
+        SELECT p.oid::regprocedure FROM pg_proc p
+        WHERE p.pronamespace = '@schema@'::regnamespace AND (p.proname LIKE 'pgpush\_%' OR p.proname IN (
+            'apns_id', 'apns_id_notification', 'apns_id_device', 'enqueue_notification', 'cancel_notification',
+            'reschedule_notification', 'retry_notification', 'forget_user', 'register_device', 'unregister_device', 'touch_device',
+            'audience_count', 'pause_app', 'resume_app', 'claim_notifications', 'claim_broadcasts', 'claim_batches', 'claim_probe',
+            'expand', 'settle', 'finalise', 'renew', 'look', 'release', 'split_notification', 'sweep', 'next_due', 'current_pauses',
+            'end_pause', 'heartbeat', 'goodbye'))
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
+    END LOOP;
+END
+$$;
