@@ -5,13 +5,14 @@ import Foundation
 /// The migrated databases of clusters.
 enum MigratedTemplate {
     private static let lock = NSLock()
-    nonisolated(unsafe) private static var templates: [Int: Result<TestDatabase, any Error>] = [:]
+    nonisolated(unsafe) private static var templates: [ObjectIdentifier: Result<TestDatabase, any Error>] = [:]
 
     /// Makes a database that `pgpush migrate` has made ready.
     static func copy(in cluster: PostgresCluster) throws -> TestDatabase {
         let template = try lock.withLock {
-            let template = templates[cluster.port] ?? Result { try migrate(cluster) }
-            templates[cluster.port] = template
+            // The template keeps its cluster, so that the identifier stays its own.
+            let template = templates[ObjectIdentifier(cluster)] ?? Result { try migrate(cluster) }
+            templates[ObjectIdentifier(cluster)] = template
             return try template.get()
         }
         return try cluster.createEmptyDatabase(options: "TEMPLATE \(template.name)")

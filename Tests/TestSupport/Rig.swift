@@ -102,6 +102,7 @@ package final class Rig: Sendable {
     package func psql(_ sql: String) throws -> [[String?]] { try database.psql(sql) }
 
     /// Inserts a notification as any backend would and returns its id: `insert("user_id, body", "'anna', 'Hi'")`.
+    @discardableResult
     package func insert(_ columns: String, _ values: String) throws -> Int {
         try database.number("INSERT INTO scheduled_notifications (\(columns)) VALUES (\(values)) RETURNING id")
     }
