@@ -49,7 +49,7 @@ let package = Package(
         module("APNs", uses: ["PushModel", "HTTP2", "TLS", "Reactor", "Telemetry"]),
         .target(
             name: "Schema", path: "sql", exclude: ["README.md"], sources: ["Schema.swift"],
-            swiftSettings: strict),
+            resources: [.embedInCode("migrations"), .embedInCode("objects")], swiftSettings: strict),
         module("PushStore", uses: ["PushModel", "Schema", "Postgres", "Reactor", "Telemetry"]),
         module("Pipeline", uses: ["PushModel", "APNs", "PushStore", "HTTP2", "Postgres", "Reactor", "Telemetry"]),
 
@@ -68,19 +68,24 @@ let package = Package(
 
         .executableTarget(
             name: "http2-benchmark", dependencies: ["HTTP2", "TLS", "Reactor", "Telemetry"], path: "Tests/Benchmarks",
+            exclude: ["compare.sh", "end-to-end.sh"],
             swiftSettings: strictTests),
 
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
         suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
-        suite("PostgresTests", uses: ["Postgres", "Reactor", "TestSupport"]),
+        suite("PostgresTests", uses: ["Postgres", "Reactor", "Telemetry", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
-        suite("APNsTests", uses: ["APNs", "PushModel", "TLS", "TestSupport"]),
+        suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
         suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
-        suite("SimulatorTests", uses: ["APNsSimulator", "TLS", "TestSupport"]),
-        suite("EndToEndTests", uses: ["TestSupport"]),
+        suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
+        suite(
+            "EndToEndTests",
+            uses: [
+                "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
+            ]),
     ]
 )

@@ -99,6 +99,8 @@ package enum Decision: Equatable, Sendable {
     case abort
     /// The TCP connection is closed without a word.
     case finish
+    /// The headers of an answer, then the TCP connection is reset.
+    case abortMidAnswer
     /// GOAWAY that leaves this stream and all later ones unprocessed.
     case goAwayBefore
     /// GOAWAY that still answers this stream.

@@ -40,10 +40,8 @@ package struct ConnectionTrust: Sendable {
 
     /// Decides about the credentials of a request.
     ///
-    /// - Parameters:
-    ///   - authorization: the header's value, if any.
-    ///   - wall: seconds since 1970.
-    /// - Returns: the key, or why not.
+    /// `authorization` is the header's value, if any, and `wall` counts seconds since 1970; the result is the key that
+    /// signed, or why the request is refused.
     package mutating func admit(
         _ authorization: String?, environment: SimulatedEnvironment, policy: TokenPolicy,
         registry: inout KeyRegistry, shared: inout TokenChangeClock, now: MonotonicTime, wall: Int64

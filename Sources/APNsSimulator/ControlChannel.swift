@@ -92,13 +92,20 @@ final class Outlet: IOHandler {
     func write(_ text: String) {
         waiting.append(contentsOf: text.utf8)
         guard registration == nil else { return }
-        // A plain file cannot be watched, and need not be.
-        registration = try? loop.register(ownDescriptor, .writable, self)
-        if registration == nil { while !waiting.isEmpty, drain() {} }
+        while !waiting.isEmpty, hasRoom { if !drain() { waiting.removeAll() } }
+        // Without a watch (the loop is out of memory) the rest waits for the next text.
+        if !waiting.isEmpty { registration = try? loop.register(ownDescriptor, .writable, self) }
+    }
+
+    /// Whether a write would not wait.
+    private var hasRoom: Bool {
+        var question = pollfd(fd: ownDescriptor, events: Int16(POLLOUT), revents: 0)
+        return unsafe poll(&question, 1, 0) == 1
     }
 
     func ready(_ events: IOEvents) {
         if drain(), !waiting.isEmpty { return }
+        waiting.removeAll()
         close()
     }
 
@@ -110,7 +117,9 @@ final class Outlet: IOHandler {
 
     /// Writes what a pipe that is ready always takes; false when the reader is gone.
     private func drain() -> Bool {
-        let count = unsafe waiting.withUnsafeBytes { unsafe Glibc.write(ownDescriptor, $0.baseAddress, min($0.count, 4096)) }
+        let count = unsafe waiting.withUnsafeBytes {
+            unsafe Glibc.write(ownDescriptor, $0.baseAddress, min($0.count, 4096))
+        }
         if count < 0 { return errno == EINTR || errno == EAGAIN }
         waiting.removeFirst(count)
         return true

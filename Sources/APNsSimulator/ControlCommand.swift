@@ -11,6 +11,7 @@ package enum ControlCommand: Equatable, Sendable {
     case connections
     case await(Milestone, count: Int, milliseconds: Int)
     case goAway(Target)
+    case close(Target)
     case abort(Target)
     case finish(Target)
     case mute(Target)
@@ -41,9 +42,13 @@ package enum ControlCommand: Equatable, Sendable {
         ("calm", "back to the weather of the start"),
         ("counts", "all counts, as JSON"),
         ("connections", "the open connections, as JSON"),
-        ("await WHAT N MS", "answer when there are at least N, or with an error after MS milliseconds; WHAT is "
-            + Milestone.allCases.map(\.rawValue).joined(separator: ", ")),
+        (
+            "await WHAT N MS",
+            "answer when there are at least N, or with an error after MS milliseconds; WHAT is "
+                + Milestone.allCases.map(\.rawValue).joined(separator: ", ")
+        ),
         ("goaway [N]", "GOAWAY to all connections, or to connection N, as the goaway- settings describe it"),
+        ("close [N]", "TLS close and TCP end, without GOAWAY"),
         ("abort [N]", "TCP reset"),
         ("finish [N]", "TCP end without a word"),
         ("mute [N]", "the connection stays open and is dead"),
@@ -74,6 +79,7 @@ package enum ControlCommand: Equatable, Sendable {
         case ("get", 0...1): return .get(name: arguments.first)
         case ("await", 3): return readAwait(arguments)
         case ("goaway", 0...1): return readTarget(arguments).map(ControlCommand.goAway)
+        case ("close", 0...1): return readTarget(arguments).map(ControlCommand.close)
         case ("abort", 0...1): return readTarget(arguments).map(ControlCommand.abort)
         case ("finish", 0...1): return readTarget(arguments).map(ControlCommand.finish)
         case ("mute", 0...1): return readTarget(arguments).map(ControlCommand.mute)

@@ -23,7 +23,9 @@ package struct CredentialFolder: Sendable {
     /// The sender's key.
     package var signingKeyPath: String { path + "/AuthKey_\(keyID).p8" }
 
-    /// Opens the folder; makes it and whatever it lacks. A second simulator that starts meanwhile waits.
+    /// Opens the folder; makes it and whatever it lacks.
+    ///
+    /// A second simulator that starts meanwhile waits.
     package init(path: String, keyID: String, teamID: String) throws {
         self.path = path
         self.keyID = keyID

@@ -26,7 +26,9 @@ package enum FileBytes {
         defer { close(descriptor) }
         var sent = 0
         while sent < bytes.count {
-            let count = unsafe bytes.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress?.advanced(by: sent), $0.count - sent) }
+            let count = unsafe bytes.withUnsafeBytes {
+                unsafe write(descriptor, $0.baseAddress?.advanced(by: sent), $0.count - sent)
+            }
             guard count > 0 || errno == EINTR else { throw .system("\(draft) cannot be written", errno) }
             sent += max(0, count)
         }

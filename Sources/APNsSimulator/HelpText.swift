@@ -7,7 +7,8 @@ package enum HelpText {
         [
             usage, heading("Options", options), heading("Weather: options at the start, set NAME VALUE later", weather),
             heading("Control commands (--control-stdin, --control-socket)", commands), controlNotes,
-            heading("Magic device tokens: \(MagicToken.prefix), four digits, then any digits up to 64", magic), behaviour,
+            heading("Magic device tokens: \(MagicToken.prefix), four digits, then any digits up to 64", magic),
+            behaviour,
             journal, examples,
         ].joined(separator: "\n")
     }
@@ -25,7 +26,7 @@ package enum HelpText {
 
     private static let controlNotes = """
           One command a line. A command may begin with #TAG and a blank; its answer then begins so too. Answers begin with ok or
-          error. Without a number, goaway, abort, finish and mute mean all open connections.
+          error. Without a number, goaway, close, abort, finish and mute mean all open connections.
 
         """
 
@@ -52,6 +53,7 @@ package enum HelpText {
           {"event":"goaway", … ,"last_stream":1,"code":0,"debug":"…"}   {"event":"closed", … ,"requests":1,"cause":"…"}
           {"event":"control", … ,"command":"…"}
           outcome: answered · reset, refused, cut off (our fault) · abandoned (the sender's reset) · lost (connection ended)
+          attempt: which request for its device token it is, from 1; 0: it came after a GOAWAY and was not looked at
           A line is in the file before its answer is sent. SIGUSR1 prints the counts on stderr, and so does the end.
 
         """

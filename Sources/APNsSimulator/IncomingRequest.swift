@@ -15,9 +15,10 @@ package enum RequestRoute: Equatable, Sendable {
 
     /// Reads a path.
     package init(path: String) {
-        if path.hasPrefix("/3/device/") {
-            let token = path.dropFirst("/3/device/".count)
-            self = token.contains("/") ? .unknown : .device(token: String(token))
+        let prefix = "/3/device/"
+        if path.hasPrefix(prefix) {
+            let token = path.utf8.dropFirst(prefix.utf8.count)
+            self = token.contains(UInt8(ascii: "/")) ? .unknown : .device(token: String(Substring(token)))
             return
         }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
@@ -55,20 +56,18 @@ package struct IncomingRequest: Sendable {
     package private(set) var apnsFields: [(name: String, value: String)] = []
     package let body: [UInt8]
     package let route: RequestRoute
+    /// The device token, lower-case, when the path has one.
+    package let deviceToken: String?
 
     /// Takes a request apart; `fields` holds the pseudo-headers too, in the order they came.
     package init(fields: [(name: String, value: String)], body: [UInt8]) {
         self.body = body
         route = RequestRoute(path: fields.first { $0.name == ":path" }?.value ?? "")
+        deviceToken = if case .device(let token) = route { token.lowercased() } else { nil }
         for (name, value) in fields {
             if name.hasPrefix("apns-") { apnsFields.append((name, value)) }
             take(name, value)
         }
-    }
-
-    /// The device token, lower-case, when the path has one.
-    package var deviceToken: String? {
-        if case .device(let token) = route { token.lowercased() } else { nil }
     }
 
     private mutating func take(_ name: String, _ value: String) {

@@ -112,7 +112,7 @@ package struct JSONLine: Sendable {
         var text = text
         text.withUTF8 { utf8 in
             if unsafe needsEscaping(utf8) {
-                for unsafe byte in unsafe utf8 { escape(byte) }
+                for place in 0..<utf8.count { escape(unsafe utf8[place]) }
             } else {
                 unsafe bytes.append(contentsOf: utf8)
             }

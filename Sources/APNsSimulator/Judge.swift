@@ -160,10 +160,16 @@ package struct Judge: Sendable {
             answer.timestamp = weather.goneTimestamp
             return .answer(dress(answer))
         }
-        if falls(token, within: weather.badTokenShare, seed: seed, salt: 2) { return .answer(dress(Answer(.badDeviceToken))) }
+        if falls(token, within: weather.badTokenShare, seed: seed, salt: 2) {
+            return .answer(dress(Answer(.badDeviceToken)))
+        }
         let roll = token &+ UInt64(attempt)
-        if falls(roll, within: weather.throttledShare, seed: seed, salt: 3) { return .answer(dress(Answer(.tooManyRequests))) }
-        if falls(roll, within: weather.errorShare, seed: seed, salt: 4) { return .answer(dress(Answer(.internalServerError))) }
+        if falls(roll, within: weather.throttledShare, seed: seed, salt: 3) {
+            return .answer(dress(Answer(.tooManyRequests)))
+        }
+        if falls(roll, within: weather.errorShare, seed: seed, salt: 4) {
+            return .answer(dress(Answer(.internalServerError)))
+        }
         if falls(roll, within: weather.silentShare, seed: seed, salt: 5) { return .silence }
         if falls(roll, within: weather.resetShare, seed: seed, salt: 6) { return .reset(StreamError.internalError) }
         if falls(roll, within: weather.refusedShare, seed: seed, salt: 7) { return .reset(StreamError.refusedStream) }
@@ -181,6 +187,9 @@ package struct Judge: Sendable {
         var dressed = answer
         if answer.errorBody == .json { dressed.errorBody = weather.errorBody }
         if answer.success == .plain { dressed.success = weather.success }
+        if weather.retryAfter > 0, answer.status == 429 || answer.status >= 500 {
+            dressed.retryAfter = answer.retryAfter ?? weather.retryAfter
+        }
         dressed.delay += weather.latency
         if weather.jitter > .zero { dressed.delay += weather.jitter * Double.random(in: 0..<1, using: &chance) }
         return dressed

@@ -128,8 +128,10 @@ package struct MagicToken: Sendable {
 
     private static let wire: [MagicToken] = [
         MagicToken("00bb", .reset(StreamError.internalError), "RST_STREAM INTERNAL_ERROR"),
-        MagicToken("01bb", .reset(StreamError.internalError), once: true, "RST_STREAM INTERNAL_ERROR, once; then accepted"),
-        MagicToken("02bb", .reset(StreamError.refusedStream), once: true, "RST_STREAM REFUSED_STREAM, once; then accepted"),
+        MagicToken(
+            "01bb", .reset(StreamError.internalError), once: true, "RST_STREAM INTERNAL_ERROR, once; then accepted"),
+        MagicToken(
+            "02bb", .reset(StreamError.refusedStream), once: true, "RST_STREAM REFUSED_STREAM, once; then accepted"),
         MagicToken("03bb", .reset(StreamError.refusedStream), "RST_STREAM REFUSED_STREAM"),
         MagicToken("04bb", .reset(StreamError.cancel), "RST_STREAM CANCEL"),
         MagicToken("05bb", .resetMidAnswer, once: true, "200 without end, then RST_STREAM, once; then accepted"),
@@ -137,6 +139,7 @@ package struct MagicToken: Sendable {
         MagicToken("01cc", .finish, once: true, "TCP end instead of an answer, once; then accepted"),
         MagicToken("02cc", .goAwayBefore, once: true, "GOAWAY below this stream, once; then accepted"),
         MagicToken("03cc", .goAwayAfter, once: true, "accepted, with GOAWAY, once; then accepted"),
+        MagicToken("04cc", .abortMidAnswer, once: true, "200 without end, then TCP reset, once; then accepted"),
     ]
 
     private static func body(_ digits: String, _ form: ErrorBodyForm, _ summary: String) -> MagicToken {

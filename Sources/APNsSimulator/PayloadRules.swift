@@ -8,6 +8,9 @@ package struct PayloadFinding: Equatable, Sendable {
     package var rejection: Rejection?
     /// What is odd about it, in words for people.
     package var warnings: [String] = []
+
+    /// Makes a finding; without a refusal, a good one.
+    package init(rejection: Rejection? = nil) { self.rejection = rejection }
 }
 
 /// The rules for the body of a device push.
@@ -41,7 +44,8 @@ package enum PayloadRules {
         }
         guard aps.isObject else { return ["aps is not an object"] }
         switch kind {
-        case .alert: return aps["alert"] ?? aps["badge"] ?? aps["sound"] == nil ? ["nothing to show, play or count"] : []
+        case .alert:
+            return aps["alert"] ?? aps["badge"] ?? aps["sound"] == nil ? ["nothing to show, play or count"] : []
         case .background: return background(aps)
         case .liveactivity: return liveActivity(aps)
         case .widgets, .controls: return aps["content-changed"] == .bool(true) ? [] : ["content-changed is not true"]

@@ -4,9 +4,9 @@
 
 /// A provider token, read but not yet trusted.
 package struct ProviderToken: Equatable, Sendable {
-    /// `kid`
+    /// The header's `kid`.
     package let keyID: String
-    /// `iss`
+    /// The claims' `iss`.
     package let teamID: String
     /// `iat`, seconds since 1970.
     package let issuedAt: Int64

@@ -5,7 +5,9 @@ package enum PushKind: String, Sendable, CaseIterable {
     case alert, background, voip, complication, fileprovider, mdm, location, liveactivity, pushtotalk, widgets,
         controls, accessory
 
-    /// What follows the bundle id in the topic. The current text of Apple's page spells the complication suffix
+    /// What follows the bundle id in the topic.
+    ///
+    /// The current text of Apple's page spells the complication suffix
     /// in two ways; the one that libraries send is taken.
     package var topicSuffix: String {
         switch self {

@@ -8,7 +8,9 @@ package struct PushRules: Sendable {
     package var bundleIDs: Set<String>
     /// Turns what Apple accepts and then may not deliver into refusals.
     package var isStrict: Bool
-    /// The shortest device token, in hexadecimal digits. Apple's have had 64; Live Activity tokens are longer.
+    /// The shortest device token, in hexadecimal digits.
+    ///
+    /// Apple's have had 64; Live Activity tokens are longer.
     package var minimumTokenLength = 64
     /// The longest device token, in hexadecimal digits.
     package var maximumTokenLength = 512
@@ -62,11 +64,12 @@ package struct PushRules: Sendable {
 
     /// Whether the text is a UUID in its canonical form, in either case.
     package static func isUUID(_ text: String) -> Bool {
-        let bytes = Array(text.utf8)
-        guard bytes.count == 36 else { return false }
-        for (place, byte) in bytes.enumerated() {
-            let isRight = [8, 13, 18, 23].contains(place) ? byte == UInt8(ascii: "-") : hexDigit(byte) != nil
-            guard isRight else { return false }
+        guard text.utf8.count == 36 else { return false }
+        var place = 0
+        for byte in text.utf8 {
+            let isHyphen = place == 8 || place == 13 || place == 18 || place == 23
+            guard isHyphen ? byte == UInt8(ascii: "-") : hexDigit(byte) != nil else { return false }
+            place += 1
         }
         return true
     }

@@ -30,9 +30,7 @@ package func stableHash(_ text: String) -> UInt64 {
 
 /// Whether one of a share of all cases is met: the same answer for the same seed, case and kind of mishap.
 ///
-/// - Parameters:
-///   - share: between 0 (never) and 1 (always).
-///   - salt: tells one kind of mishap from another.
+/// `share` lies between 0 (never) and 1 (always); `salt` tells one kind of mishap from another.
 package func falls(_ token: UInt64, within share: Double, seed: UInt64, salt: UInt64) -> Bool {
     guard share > 0 else { return false }
     let roll = SeededGenerator.mix(token ^ SeededGenerator.mix(seed &+ salt))

@@ -54,7 +54,8 @@ extension Simulator {
         case .quit:
             reply("ok")
             onQuit()
-        case .goAway(let target): reply(each(target) { sendGoAway(GoAway(judge.weather), $0) })
+        case .goAway(let target): reply(each(target) { planGoAway(GoAway(judge.weather), $0) })
+        case .close(let target): reply(each(target) { $0.end(.notify, cause: "control") })
         case .abort(let target): reply(each(target) { $0.end(.abort, cause: "control") })
         case .finish(let target): reply(each(target) { $0.end(.fin, cause: "control") })
         case .mute(let target): reply(each(target) { $0.mute() })

@@ -8,8 +8,9 @@ enum Outgoing {
     case answer(ServedConnection, JudgedRequest, Answer)
     case reset(ServedConnection, Int32, UInt32)
     case resetMidAnswer(ServedConnection, JudgedRequest)
+    case abortMidAnswer(ServedConnection, JudgedRequest)
     case end(ServedConnection, HTTP2ServerEnd, String)
-    case goAway(ServedConnection, GoAway)
+    case goAway(ServedConnection, GoAway, lastStream: Int32)
     case mute(ServedConnection)
 }
 
@@ -27,7 +28,7 @@ extension Simulator: TurnHandler {
         guard let served = wire.context as? ServedConnection else { return }
         served.lastActive = loop.now
         if let judged = served.held.removeValue(forKey: stream) {
-            noteLost(judged, "abandoned", code: code)
+            noteLost(judged, stream > served.deafAbove ? "refused" : "abandoned", code: code)
             planTurn()
         }
         if served.isGoingAway { closeWhenDrained(served) }
@@ -52,14 +53,21 @@ extension Simulator: TurnHandler {
         let arrival = Arrival(
             connection: served.number, stream: request.streamID, environment: served.place, received: loop.now)
         served.requests += 1
+        if served.isMute || request.streamID > served.deafAbove { return leaveLying(incoming, arrival, served) }
         let time = RulingTime(monotonic: loop.now, wallSeconds: wallNanoseconds() / 1_000_000_000)
         let ruling = judge.decide(incoming, trust: &served.trust, environment: served.place, at: time)
         let id = incoming.apnsID.flatMap { PushRules.isUUID($0) ? $0 : nil } ?? judge.makeID()
         let judged = JudgedRequest(arrival: arrival, request: incoming, ruling: ruling, answerID: id)
-        if served.isMute || served.isDeaf { return hold(judged, served) }
         if ruling.isTrusted { served.limit.tokenAccepted() }
         follow(judged, served)
         connectionWeather(served)
+    }
+
+    /// Keeps a request that came too late until its stream or its connection ends.
+    private func leaveLying(_ request: IncomingRequest, _ arrival: Arrival, _ served: ServedConnection) {
+        judge.tally.arrivedUnread()
+        let ruling = Ruling(decision: .silence, attempt: 0)
+        hold(JudgedRequest(arrival: arrival, request: request, ruling: ruling, answerID: ""), served)
     }
 
     /// Sends the request where its ruling says.
@@ -75,16 +83,17 @@ extension Simulator: TurnHandler {
         case .resetMidAnswer:
             noteLost(judged, "reset", code: StreamError.internalError)
             outbox.append(.resetMidAnswer(served, judged))
+        case .abortMidAnswer:
+            noteLost(judged, "cut off")
+            outbox.append(.abortMidAnswer(served, judged))
         case .abort: noteEnded(judged, served, .abort)
         case .finish: noteEnded(judged, served, .fin)
         case .goAwayBefore:
             noteLost(judged, "refused")
-            var goAway = GoAway(judge.weather)
-            goAway.lastStream = stream - 2
-            outbox.append(.goAway(served, goAway))
+            planGoAway(GoAway(judge.weather), served, lastStream: max(0, stream - 2))
         case .goAwayAfter:
             depart(judged, Answer(), served)
-            outbox.append(.goAway(served, GoAway(judge.weather)))
+            planGoAway(GoAway(judge.weather), served)
         }
     }
 
@@ -97,7 +106,8 @@ extension Simulator: TurnHandler {
     private func connectionWeather(_ served: ServedConnection) {
         let weather = judge.weather
         switch served.requests {
-        case weather.goAwayAfter: outbox.append(.goAway(served, GoAway(weather)))
+        case weather.goAwayAfter: planGoAway(GoAway(weather), served)
+        case weather.closeAfter: outbox.append(.end(served, .notify, "close-after"))
         case weather.abortAfter: outbox.append(.end(served, .abort, "abort-after"))
         case weather.finishAfter: outbox.append(.end(served, .fin, "finish-after"))
         case weather.muteAfter: outbox.append(.mute(served))
@@ -114,10 +124,7 @@ extension Simulator: TurnHandler {
 
     private func holdFor(_ answer: Answer, _ judged: JudgedRequest, _ served: ServedConnection) {
         hold(judged, served)
-        loop.schedule(after: answer.delay) { [weak self, weak served] in
-            guard let self, let served else { return }
-            release(judged.arrival.stream, served, answer)
-        }
+        loop.schedule(after: answer.delay) { [self] in release(judged.arrival.stream, served, answer) }
     }
 
     /// Answers a request that was held, unless it has ended meanwhile.
@@ -149,9 +156,14 @@ extension Simulator: TurnHandler {
             served.limit.answered(answer.rejection)
             announceLimit(served)
         case .reset(let served, let stream, let code): served.wire?.reset(stream, code: code)
-        case .resetMidAnswer(let served, let judged): resetMidAnswer(served, judged)
+        case .resetMidAnswer(let served, let judged):
+            sendHeadersOnly(served, judged)
+            served.wire?.reset(judged.arrival.stream, code: StreamError.internalError)
+        case .abortMidAnswer(let served, let judged):
+            sendHeadersOnly(served, judged)
+            loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
         case .end(let served, let end, let cause): served.end(end, cause: cause)
-        case .goAway(let served, let goAway): sendGoAway(goAway, served)
+        case .goAway(let served, let goAway, let last): sendGoAway(goAway, served, last)
         case .mute(let served): served.mute()
         }
     }
@@ -183,10 +195,8 @@ extension Simulator: TurnHandler {
         return fields
     }
 
-    /// The headers of a 200 leave without the end of the stream; then it is reset.
-    private func resetMidAnswer(_ served: ServedConnection, _ judged: JudgedRequest) {
-        guard let wire = served.wire else { return }
-        wire.sendInformational(judged.arrival.stream, status: 200, fields: fields(of: Answer(), judged))
-        wire.reset(judged.arrival.stream, code: StreamError.internalError)
+    /// The headers of a 200 leave without the end of the stream.
+    private func sendHeadersOnly(_ served: ServedConnection, _ judged: JudgedRequest) {
+        served.wire?.sendInformational(judged.arrival.stream, status: 200, fields: fields(of: Answer(), judged))
     }
 }

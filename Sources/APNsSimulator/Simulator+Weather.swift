@@ -6,8 +6,6 @@ import Reactor
 /// A GOAWAY as it shall be sent.
 struct GoAway {
     var lastForm: LastStreamForm
-    /// Overrides the form.
-    var lastStream: Int32?
     var code: UInt32
     var debug: String
     var isTwice: Bool
@@ -49,11 +47,21 @@ extension Simulator {
 
     // MARK: GOAWAY
 
-    func sendGoAway(_ goAway: GoAway, _ served: ServedConnection) {
+    /// Decides now which streams were processed, so that none above the last one is looked at any more, and sends GOAWAY at
+    /// the end of the turn, after the answers that came before it.
+    func planGoAway(_ goAway: GoAway, _ served: ServedConnection, lastStream explicit: Int32? = nil) {
         guard let wire = served.wire, !served.isMute else { return }
-        let last = goAway.lastStream ?? lastStream(goAway.lastForm, served, wire)
+        let last = explicit ?? lastStream(goAway.lastForm, served, wire)
         served.isGoingAway = true
+        served.deafAbove = last
         dropHeld(above: last, served)
+        outbox.append(.goAway(served, goAway, lastStream: last))
+        planTurn()
+    }
+
+    func sendGoAway(_ goAway: GoAway, _ served: ServedConnection, _ last: Int32) {
+        guard let wire = served.wire else { return }
+        if last == .max { return announce(goAway, served, wire) }
         for _ in 0..<(goAway.isTwice ? 2 : 1) {
             wire.goAway(lastStreamID: last, code: goAway.code, debug: Array(goAway.debug.utf8))
             journal.noteGoAway(served.number, served.place, lastStream: last, code: goAway.code, debug: goAway.debug)
@@ -61,13 +69,24 @@ extension Simulator {
         planTurn()
         switch goAway.afterwards {
         case .drain: closeWhenDrained(served)
-        case .linger: served.isDeaf = true
+        case .linger: served.isLingering = true
         case .close: closeSoon(served)
         case .mute: loop.schedule(after: Simulator.flushTime) { [weak served] in served?.mute() }
         }
     }
 
-    private func lastStream(_ form: LastStreamForm, _ served: ServedConnection, _ wire: HTTP2ServerConnection) -> Int32 {
+    /// The first of two GOAWAYs, which decides nothing; the second comes when the sender has had time to read it.
+    private func announce(_ goAway: GoAway, _ served: ServedConnection, _ wire: HTTP2ServerConnection) {
+        wire.announceGoAway()
+        journal.noteGoAway(served.number, served.place, lastStream: .max, code: 0, debug: "")
+        loop.schedule(after: .milliseconds(100)) { [weak self, weak served] in
+            guard let self, let served, let wire = served.wire else { return }
+            planGoAway(goAway, served, lastStream: wire.lastStreamID)
+        }
+    }
+
+    private func lastStream(_ form: LastStreamForm, _ served: ServedConnection, _ wire: HTTP2ServerConnection) -> Int32
+    {
         switch form {
         case .highest: return wire.lastStreamID
         case .zero: return 0
@@ -85,12 +104,17 @@ extension Simulator {
         }
     }
 
-    /// How long frames that are queued may take to leave before a connection is closed. The HTTP/2 layer tells of a stream's
-    /// end when its last frame is made, not when it is sent.
-    private static let flushTime = Duration.milliseconds(50)
+    /// How long frames that are queued may take to leave before a connection is closed.
+    ///
+    /// The HTTP/2 layer tells of a stream's end when its last frame is made, not when it is sent.
+    static let flushTime = Duration.milliseconds(50)
 
     func closeWhenDrained(_ served: ServedConnection) {
-        guard !served.isDeaf, !served.isMute, served.held.isEmpty, served.wire?.openStreams.isEmpty != false else { return }
+        guard served.deafAbove != .max, !served.isLingering, !served.isMute, served.held.isEmpty,
+            served.wire?.openStreams.isEmpty != false
+        else {
+            return
+        }
         closeSoon(served)
     }
 
@@ -106,7 +130,9 @@ extension Simulator {
         isSweeping = limit > .zero
         guard isSweeping else { return }
         for served in connections.values where served.held.isEmpty && !served.isGoingAway {
-            if loop.now.since(served.lastActive) >= limit { sendGoAway(GoAway(judge.weather, reason: "IdleTimeout"), served) }
+            if loop.now.since(served.lastActive) >= limit {
+                planGoAway(GoAway(judge.weather, reason: "IdleTimeout"), served)
+            }
         }
         loop.schedule(after: max(.milliseconds(10), limit / 4)) { [weak self] in self?.sweep() }
     }
@@ -118,18 +144,17 @@ extension Simulator {
         for served in connections.values { announceLimit(served) }
         if !isSweeping { sweep() }
         for gate in gates {
-            if judge.weather.admission == .refuse { gate.close() } else { reopen(gate) }
+            admit(gate)
         }
     }
 
-    private func reopen(_ gate: Gate) {
+    private func admit(_ gate: Gate) {
         do {
-            try gate.open()
+            try gate.admit(judge.weather.admission)
         } catch {
-            // Somebody else has taken the port meanwhile; tried again while the weather wants it open.
+            // Somebody else has taken the port meanwhile; tried again, with the weather of that time.
             loop.schedule(after: .milliseconds(100)) { [weak self, weak gate] in
-                guard let self, let gate, judge.weather.admission != .refuse else { return }
-                reopen(gate)
+                if let self, let gate, gates.contains(where: { $0 === gate }) { admit(gate) }
             }
         }
     }

@@ -65,7 +65,7 @@ package final class Simulator {
         gates = [Gate(simulator: self, environment: shared, port: options.port)]
         if let port = options.sandboxPort { gates.append(Gate(simulator: self, environment: .sandbox, port: port)) }
         // The ports are found out even when the weather wants them closed.
-        for gate in gates { try gate.open() }
+        for gate in gates { try gate.admit(.open) }
         weatherChanged()
     }
 
@@ -84,6 +84,7 @@ package final class Simulator {
     /// Stops listening, ends all connections, writes the journal to its end.
     package func stop() {
         for gate in gates { gate.close() }
+        gates.removeAll()
         for connection in connections.values { connection.end(.notify, cause: "simulator stopped") }
         for waiter in waiters { waiter.reply("error the simulator ends") }
         waiters.removeAll()
@@ -104,7 +105,7 @@ package final class Simulator {
         journal.noteOpened(served.number, served.place)
         planTurn()
         switch judge.weather.admission {
-        case .open, .refuse: welcome(served)
+        case .open, .refuse, .silent, .cut: welcome(served)
         case .abort: served.end(.abort, cause: "admission")
         case .mute: served.mute()
         }
@@ -132,11 +133,13 @@ package final class Simulator {
     func closed(_ wire: HTTP2ServerConnection) {
         guard let served = wire.context as? ServedConnection else { return }
         connections[served.number] = nil
+        served.wire = nil
         for (_, judged) in served.held.sorted(by: { $0.key < $1.key }) { noteLost(judged, "lost") }
         served.held.removeAll()
         judge.tally.closed += 1
         journal.noteClosed(
-            served.number, served.place, requests: served.requests, cause: served.cause ?? "the sender")
+            served.number, served.place, requests: served.requests,
+            cause: served.cause ?? "the sender, or its breach of HTTP/2")
         planTurn()
     }
 
@@ -158,6 +161,8 @@ final class Gate: HTTP2ServerHandler {
     /// The port; found out when it was left to the kernel.
     private(set) var port: UInt16
     private var server: HTTP2Server?
+    private var spoilt: SpoiltGate?
+    private(set) var admission = AdmissionForm.refuse
 
     init(simulator: Simulator, environment: SimulatedEnvironment?, port: UInt16) {
         self.simulator = simulator
@@ -165,9 +170,21 @@ final class Gate: HTTP2ServerHandler {
         self.port = port
     }
 
-    /// Listens, again on the same port.
-    func open() throws {
-        guard server == nil else { return }
+    /// Listens, again on the same port, in the way that the weather wants.
+    func admit(_ form: AdmissionForm) throws {
+        if form == admission { return }
+        close()
+        switch form {
+        case .refuse: break
+        case .silent, .cut:
+            spoilt = try SpoiltGate(
+                loop: simulator.loop, address: simulator.options.address, port: port, cuts: form == .cut)
+        case .open, .abort, .mute: try open()
+        }
+        admission = form
+    }
+
+    private func open() throws {
         var configuration = HTTP2ServerConfiguration()
         configuration.initialSettings = nil
         let server = try HTTP2Server(
@@ -181,6 +198,9 @@ final class Gate: HTTP2ServerHandler {
     func close() {
         server?.stopListening()
         server = nil
+        spoilt?.close()
+        spoilt = nil
+        admission = .refuse
     }
 
     func opened(_ connection: HTTP2ServerConnection) { simulator.opened(connection, environment) }

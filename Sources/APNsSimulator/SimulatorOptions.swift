@@ -31,10 +31,8 @@ package struct SimulatorOptions: Sendable {
     /// The bundle ids that are registered; one of the simulator's own unless others were named.
     package var effectiveBundleIDs: [String] { bundleIDs.isEmpty ? ["com.example.pgpush"] : bundleIDs }
 
-    /// The folder of the credentials.
-    ///
-    /// - Parameter home: the value of HOME.
-    /// - Throws: a usage error without either.
+    /// The folder of the credentials: the one that was named, or one under `home`, the value of HOME; a usage error without
+    /// either.
     package func effectiveFolder(home: String?) throws(SimulatorError) -> String {
         if let folder { return folder }
         guard let home, !home.isEmpty else { throw .usage("HOME is not set: say --ca-dir DIR") }
@@ -123,10 +121,15 @@ package struct SimulatorOption: Sendable {
         text("ca-dir", "DIR", "keep CA, certificate and .p8 here; made when missing (~/.local/share/apns-simulator)") {
             $0.folder = $1
         },
-        text("print-env", "FILE", "write the variables that a pgpush worker needs; - = stdout") { $0.environmentFile = $1 },
+        text("print-env", "FILE", "write the variables that a pgpush worker needs; - = stdout") {
+            $0.environmentFile = $1
+        },
         text("key-id", "ID", "id of the key in DIR (SIMKEY0001)", where: isTenCharacters) { $0.keyID = $1 },
         text("team-id", "ID", "its team (SIMTEAM001)", where: isTenCharacters) { $0.teamID = $1 },
-        text("bundle-id", "ID", "an app that pushes may go to; may be repeated (com.example.pgpush)", where: PushRules.isTopic) {
+        text(
+            "bundle-id", "ID", "an app that pushes may go to; may be repeated (com.example.pgpush)",
+            where: PushRules.isTopic
+        ) {
             $0.bundleIDs.append($1)
         },
         SimulatorOption(
@@ -182,7 +185,8 @@ package struct SimulatorOption: Sendable {
     ]
 
     private static func text(
-        _ name: String, _ argument: String, _ summary: String, where isRight: @escaping @Sendable (String) -> Bool = { !$0.isEmpty },
+        _ name: String, _ argument: String, _ summary: String,
+        where isRight: @escaping @Sendable (String) -> Bool = { !$0.isEmpty },
         _ put: @escaping @Sendable (inout SimulatorOptions, String) -> Void
     ) -> SimulatorOption {
         SimulatorOption(name: name, argument: argument, summary: summary) { options, value in

@@ -27,7 +27,9 @@ package struct StreamLimit: Equatable, Sendable {
     /// What the peer was last told; nil before it was told anything.
     package private(set) var announced: Int?
 
-    /// Makes the limit of a new connection. Certificate connections know their peer from the start.
+    /// Makes the limit of a new connection.
+    ///
+    /// Certificate connections know their peer from the start.
     package init(startsTrusted: Bool = false) { state = startsTrusted ? .full : .first }
 
     /// The limit that holds now.

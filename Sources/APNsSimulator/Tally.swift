@@ -49,6 +49,9 @@ package struct Tally: Sendable {
         return Int(visits[token]?.requests ?? 1)
     }
 
+    /// Notes the arrival of a request that nobody looks at.
+    package mutating func arrivedUnread() { requests += 1 }
+
     /// Whether a magic token that works once is met for the first time.
     package mutating func meetsMagicFirst(_ token: UInt64) -> Bool { magicMet.insert(token).inserted }
 
@@ -82,11 +85,15 @@ package struct Tally: Sendable {
 
     /// All counts as one line of JSON.
     package var json: String {
-        let lines = outcomes.sorted { ($0.key.environment.rawValue, $0.key.status, $0.key.reason) < ($1.key.environment.rawValue, $1.key.status, $1.key.reason) }
-            .map { outcome, count in
-                "{\"environment\":\"\(outcome.environment.rawValue)\",\"status\":\(outcome.status),"
-                    + "\"reason\":\"\(outcome.reason)\",\"count\":\(count)}"
-            }
+        let lines = outcomes.sorted {
+            ($0.key.environment.rawValue, $0.key.status, $0.key.reason) < (
+                $1.key.environment.rawValue, $1.key.status, $1.key.reason
+            )
+        }
+        .map { outcome, count in
+            "{\"environment\":\"\(outcome.environment.rawValue)\",\"status\":\(outcome.status),"
+                + "\"reason\":\"\(outcome.reason)\",\"count\":\(count)}"
+        }
         let examples = repeatedExamples.map { "\"\($0)\"" }.joined(separator: ",")
         return "{\"requests\":\(requests),\"answered\":\(answered),\"accepted\":\(accepted),"
             + "\"unanswered\":\(unanswered),\"distinct_accepted\":\(distinctAccepted),"

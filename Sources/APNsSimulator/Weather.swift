@@ -20,6 +20,8 @@ package struct Weather: Sendable {
     package var silentShare = 0.0
     package var resetShare = 0.0
     package var refusedShare = 0.0
+    /// Seconds for `retry-after` in 429 and 5xx; 0: no such header.
+    package var retryAfter = 0
     /// What 410 says about the time, where it is not a magic token.
     package var goneTimestamp = TimestampForm.now
     /// What refusals and successes look like, where it is not a magic token.
@@ -43,7 +45,7 @@ package struct Weather: Sendable {
 
     /// When the first SETTINGS frame is sent.
     package var settingsDelay = Duration.zero
-    /// After how many requests a connection gets GOAWAY; 0: never. The same for the ones below.
+    /// After how many requests a connection gets GOAWAY (0: never); the same for the ones below.
     package var goAwayAfter = 0
     package var goAwayLast = LastStreamForm.highest
     package var goAwayCode = 0
@@ -51,6 +53,7 @@ package struct Weather: Sendable {
     package var goAwayBody = GoAwayBodyForm.json
     package var goAwayTwice = false
     package var afterGoAway = AfterGoAway.drain
+    package var closeAfter = 0
     package var abortAfter = 0
     package var finishAfter = 0
     package var muteAfter = 0
@@ -81,7 +84,7 @@ package enum LastStreamForm: String, Sendable, CaseIterable {
     case middle
     /// None.
     case zero
-    /// The number that means "all, and more may come".
+    /// First the number that means that nothing is decided yet (2³¹ - 1), a moment later all that were seen.
     case open
 }
 
@@ -111,6 +114,10 @@ package enum AdmissionForm: String, Sendable, CaseIterable {
     case open
     /// The port is closed.
     case refuse
+    /// TCP is accepted, the TLS handshake never answered.
+    case silent
+    /// TCP is reset in the TLS handshake.
+    case cut
     /// Accepted, then reset.
     case abort
     /// Accepted and never served: no SETTINGS, no answer to anything.

@@ -3,7 +3,7 @@
 
 /// One switch of the weather.
 package struct WeatherSetting: Sendable {
-    /// `gone-share`
+    /// Such as `gone-share`.
     package let name: String
     /// What a value looks like: `MS`, `off|answer|silent`.
     package let argument: String
@@ -33,6 +33,7 @@ package struct WeatherSetting: Sendable {
         share("silent-share", \.silentShare, "so many requests are never answered"),
         share("reset-share", \.resetShare, "so many requests get RST_STREAM INTERNAL_ERROR"),
         share("refused-share", \.refusedShare, "so many requests get RST_STREAM REFUSED_STREAM"),
+        count("retry-after-s", \.retryAfter, "429 and 5xx say retry-after; 0 = they do not"),
         choice("gone-timestamp", \.goneTimestamp, "the timestamp of a 410"),
         choice("error-body", \.errorBody, "the body of a refusal"),
         choice("success", \.success, "the form of a 200"),
@@ -53,10 +54,13 @@ package struct WeatherSetting: Sendable {
     ]
 
     private static let tokens: [WeatherSetting] = [
-        seconds("token-change-s", \.tokens.changeInterval, "a connection must keep its provider token so long; 0 = any change"),
+        seconds(
+            "token-change-s", \.tokens.changeInterval,
+            "a connection must keep its provider token so long; 0 = any change"),
         flag("token-change-shared", \.tokens.isChangeClockShared, "that clock runs for a whole environment"),
         flag("key-binding", \.tokens.bindsKeys, "a connection refuses keys that do not belong to its first one"),
-        flag("documented-key-reason", \.tokens.usesDocumentedEnvironmentReason,
+        flag(
+            "documented-key-reason", \.tokens.usesDocumentedEnvironmentReason,
             "BadEnvironmentKeyIdInToken instead of BadEnvironmentKeyInToken"),
         choice("wedge", \.wedge, "what follows an expired or too often changed provider token"),
         seconds("clock-offset-s", \.clockOffset, "the simulator's calendar is ahead by this (negative: behind)"),
@@ -64,9 +68,12 @@ package struct WeatherSetting: Sendable {
 
     private static let connections: [WeatherSetting] = [
         WeatherSetting(
-            name: "settings-ms", argument: "MS|never", summary: "the first SETTINGS frame comes so late",
+            name: "settings-ms", argument: "MS|never",
+            summary: "the first SETTINGS frame comes so late, and nothing is read before",
             apply: { weather, text in
-                guard let delay = text == "never" ? never : readDuration(text, unit: .milliseconds(1)) else { return false }
+                guard let delay = text == "never" ? never : readDuration(text, unit: .milliseconds(1)) else {
+                    return false
+                }
                 weather.settingsDelay = delay
                 return true
             },
@@ -78,6 +85,7 @@ package struct WeatherSetting: Sendable {
         choice("goaway-body", \.goAwayBody, "its debug data"),
         flag("goaway-twice", \.goAwayTwice, "it comes twice"),
         choice("goaway-then", \.afterGoAway, "what the connection does afterwards"),
+        count("close-after", \.closeAfter, "each connection is closed (TLS, FIN) after so many requests; 0 = never"),
         count("abort-after", \.abortAfter, "each connection is reset (RST) after so many requests; 0 = never"),
         count("finish-after", \.finishAfter, "each connection is closed (FIN) after so many requests; 0 = never"),
         count("mute-after", \.muteAfter, "each connection goes dead, but open, after so many requests; 0 = never"),
@@ -92,7 +100,9 @@ package struct WeatherSetting: Sendable {
     }
 
     private static func share(_ name: String, _ path: Path<Double>, _ summary: String) -> WeatherSetting {
-        make(name, "0…1", summary, path, read: { Double($0).flatMap { (0...1).contains($0) ? $0 : nil } }, show: { "\($0)" })
+        make(
+            name, "0…1", summary, path, read: { Double($0).flatMap { (0...1).contains($0) ? $0 : nil } },
+            show: { "\($0)" })
     }
 
     private static func flag(_ name: String, _ path: Path<Bool>, _ summary: String) -> WeatherSetting {
@@ -104,12 +114,14 @@ package struct WeatherSetting: Sendable {
     }
 
     private static func milliseconds(_ name: String, _ path: Path<Duration>, _ summary: String) -> WeatherSetting {
-        make(name, "MS", summary, path,
+        make(
+            name, "MS", summary, path,
             read: { readDuration($0, unit: .milliseconds(1)) }, show: { showDuration($0, unit: .milliseconds(1)) })
     }
 
     private static func seconds(_ name: String, _ path: Path<Duration>, _ summary: String) -> WeatherSetting {
-        make(name, "S", summary, path,
+        make(
+            name, "S", summary, path,
             read: { readDuration($0, unit: .seconds(1), mayBeNegative: name == "clock-offset-s") },
             show: { showDuration($0, unit: .seconds(1)) })
     }
@@ -117,12 +129,14 @@ package struct WeatherSetting: Sendable {
     private static func choice<Form: RawRepresentable<String> & CaseIterable & Sendable>(
         _ name: String, _ path: Path<Form>, _ summary: String
     ) -> WeatherSetting {
-        make(name, Form.allCases.map(\.rawValue).joined(separator: "|"), summary, path,
+        make(
+            name, Form.allCases.map(\.rawValue).joined(separator: "|"), summary, path,
             read: { Form(rawValue: $0) }, show: { $0.rawValue })
     }
 
     private static func rejection(_ name: String, _ path: Path<Rejection?>, _ summary: String) -> WeatherSetting {
-        make(name, "STATUS:REASON|off", summary, path,
+        make(
+            name, "STATUS:REASON|off", summary, path,
             read: { $0 == "off" ? .some(nil) : readRejection($0).map(Optional.some) },
             show: { $0.map { "\($0.status):\($0.reason)" } ?? "off" })
     }

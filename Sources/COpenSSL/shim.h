@@ -28,6 +28,8 @@ static inline int pgpush_ctx_minimum_tls12(SSL_CTX *ctx) { return (int)SSL_CTX_s
 static inline void pgpush_ctx_partial_writes(SSL_CTX *ctx) {
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
+// HTTP/2 forbids renegotiation (RFC 9113 §9.2.1).
+static inline void pgpush_ctx_no_renegotiation(SSL_CTX *ctx) { SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION); }
 static inline void pgpush_ctx_read_ahead(SSL_CTX *ctx) { SSL_CTX_set_read_ahead(ctx, 1); }
 static inline void pgpush_ctx_no_session_cache(SSL_CTX *ctx) { SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); }
 static inline int pgpush_ctx_add_chain(SSL_CTX *ctx, X509 *certificate) {

@@ -17,6 +17,8 @@ package struct HTTP2ServerConfiguration: Sendable {
     package var handshakeTimeout = Duration.seconds(10)
     /// Connections without agreement on "h2" are served all the same (Apple does).
     package var requiresALPN = false
+    /// Requests are delivered when their header fields are complete, with an empty body, instead of at their end.
+    package var answersHeaders = false
 
     package init() {}
 }

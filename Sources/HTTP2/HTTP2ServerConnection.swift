@@ -26,6 +26,7 @@ package enum HTTP2ServerEnd: Sendable {
 
     let loop: EventLoop
     let bodyLimit: Int
+    let answersHeaders: Bool
     var session: OpaquePointer?
     var streams: [Int32: ServerStream] = [:]
     var events: [Event] = []
@@ -35,6 +36,7 @@ package enum HTTP2ServerEnd: Sendable {
     private var transport: Transport?
     private var handshakeTimer: LoopTimer?
     private var chunk: UnsafeRawBufferPointer?
+    private var raw: [UInt8] = []
     private var isDelivering = false
     private var wasOpened = false
     /// SETTINGS must be the first frame that we send.
@@ -56,6 +58,7 @@ package enum HTTP2ServerEnd: Sendable {
         handler = server.handler
         configuration = server.configuration
         bodyLimit = server.configuration.bodyLimit
+        answersHeaders = server.configuration.answersHeaders
     }
 
     deinit { unsafe nghttp2_session_del(session) }
@@ -137,6 +140,13 @@ package enum HTTP2ServerEnd: Sendable {
         transport?.queueFlush()
     }
 
+    /// Announces, by the last stream id 2³¹ - 1, that a GOAWAY will follow; streams are still taken up.
+    package func announceGoAway() {
+        guard unsafe session != nil else { return }
+        unsafe nghttp2_submit_shutdown_notice(session)
+        transport?.queueFlush()
+    }
+
     /// Sends SETTINGS.
     package func submitSettings(_ settings: HTTP2ServerSettings) {
         guard unsafe session != nil else { return }
@@ -162,6 +172,12 @@ package enum HTTP2ServerEnd: Sendable {
     /// The same for the stream limit alone.
     package func submitSettings(maxConcurrentStreams: UInt32) {
         submitSettings(HTTP2ServerSettings(maxConcurrentStreams: maxConcurrentStreams))
+    }
+
+    /// Sends bytes as they are between two frames of its own: frames that are cut off, wrong, or no frames at all.
+    package func sendRaw(_ bytes: [UInt8]) {
+        raw.append(contentsOf: bytes)
+        transport?.queueFlush()
     }
 
     /// Sends a PING; the answer is not waited for.
@@ -258,6 +274,13 @@ extension HTTP2ServerConnection: TransportOwner {
         var used = 0
         while used < buffer.count {
             if unsafe (chunk?.count ?? 0) == 0 {
+                if !raw.isEmpty {
+                    let count = min(raw.count, buffer.count - used)
+                    unsafe buffer[used...].copyBytes(from: raw[..<count])
+                    raw.removeFirst(count)
+                    used += count
+                    continue
+                }
                 var start: UnsafePointer<UInt8>?
                 let count = unsafe nghttp2_session_mem_send(session, &start)
                 if count < 0 {

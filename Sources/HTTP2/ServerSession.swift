@@ -87,9 +87,11 @@ private func serverGotFrame(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, user: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let header = unsafe frame?.pointee.hd, header.type == FrameType.data || header.type == FrameType.headers,
-        header.flags & FrameFlag.endStream != 0
+        let connection = unsafe connection(user)
     else { return 0 }
-    unsafe connection(user)?.events.append(.request(header.stream_id))
+    let isComplete =
+        connection.answersHeaders ? header.type == FrameType.headers : header.flags & FrameFlag.endStream != 0
+    if isComplete { connection.events.append(.request(header.stream_id)) }
     return 0
 }
 

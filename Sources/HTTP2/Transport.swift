@@ -75,6 +75,12 @@ protocol TransportOwner: AnyObject {
     /// Whether bytes can still be sent.
     var isOpen: Bool { state == .open }
 
+    /// Whether the kernel takes no more bytes at present.
+    var isBlocked: Bool { interest.contains(.writable) }
+
+    /// Whether bytes were taken from the owner of which TLS has taken none: they never reach the peer if it ends now.
+    var hasUntouchedOutput: Bool { outputStart == 0 && outputEnd > 0 }
+
     /// Asks for `transportFill` at the end of this turn.
     func queueFlush() {
         guard !isFlushQueued, state == .open || state == .finishing else { return }
@@ -157,8 +163,9 @@ protocol TransportOwner: AnyObject {
             if isPaused && !events.isDisjoint(with: [.hangup, .error]) {
                 return end(HTTP2Fault(.connectionLost, "the connection is gone"))
             }
-            if !isPaused && !events.isDisjoint(with: [.readable, .hangup, .error]) { readAll() }
-            if events.contains(.writable) { queueFlush() }
+            // Writable counts for reading, too: TLS may have to write before it can read on.
+            if !isPaused && !events.isEmpty { readAll() }
+            if events.contains(.writable) || outputStart < outputEnd { queueFlush() }
         case .lingering: discard()
         case .closed: break
         }

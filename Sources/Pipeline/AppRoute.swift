@@ -1,22 +1,102 @@
-import APNs
+// The way to Apple for one app: its credential, its hosts, and on each lane a pool for each environment.
+
+package import APNs
 import HTTP2
 import PushModel
 package import PushStore
 import Reactor
+package import TLS
 import Telemetry
 
+/// An app with what is needed to send for it; shared by all lanes.
 package struct AppRoute: Sendable {
+    /// The app as the queue knows it.
     package let served: ServedApp
-    var name: String { served.name }
-    func setClock(databaseMicroseconds: Int64) {}
-    struct Lane {
-        func close() {}
-        func unit(_ work: WorkUnit, _ parts: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock) -> UnitInWork {
-            UnitInWork(work: work, devices: parts, claimed: claimed, lease: lease, topic: "", pathPrefix: "/3/device/")
-            { _ in HTTP2RequestHead() }
+    /// Where Apple's gateways are.
+    package let hosts: APNsHosts
+    /// Who is trusted, and the client certificate if there is one.
+    package let tls: TLSClientContext
+    /// The provider token, one for all lanes.
+    package let token: ProviderToken
+    /// The app's bundle id: its topic, but for the suffixes of the push types.
+    package let bundleID: String
+
+    /// Describes the way to Apple for one app.
+    package init(
+        served: ServedApp, hosts: APNsHosts, tls: TLSClientContext, token: ProviderToken, bundleID: String
+    ) {
+        self.served = served
+        self.hosts = hosts
+        self.tls = tls
+        self.token = token
+        self.bundleID = bundleID
+    }
+
+    /// Opens the way on one lane; nothing is connected before the first push.
+    func open(
+        on loop: EventLoop, stage: SendStage, connections: Int, _ settings: LaneSettings, _ logger: Logger
+    ) -> OpenRoute {
+        let pools = [PushEnvironment.production, .sandbox].map { environment in
+            var configuration = HTTP2PoolConfiguration(
+                host: hosts[environment].host, port: hosts[environment].port)
+            configuration.maxConnections = connections
+            configuration.queueLimit = 1024
+            configuration.responseFields = PushResult.responseFields
+            let pool = HTTP2Pool(
+                loop: loop, configuration: configuration, tls: tls, authorization: token, handler: stage,
+                logger: logger)
+            let feed = PushFeed(pool: pool, token: token, loop: loop, requestTimeout: settings.requestTimeout)
+            stage.attach(feed, app: served.name, environment: environment)
+            return pool
+        }
+        return OpenRoute(route: self, pools: pools, logger: logger)
+    }
+}
+
+/// An app's way to Apple on one lane; loop-confined.
+final class OpenRoute {
+    private let route: AppRoute
+    private let pools: [HTTP2Pool]
+    private let heads: APNsRequestHeads
+
+    private let logger: Logger
+
+    init(route: AppRoute, pools: [HTTP2Pool], logger: Logger) {
+        self.logger = logger
+        self.route = route
+        self.pools = pools
+        heads = APNsRequestHeads(bundleID: route.bundleID)
+    }
+
+    /// Lays a claimed unit out for the wire.
+    func unit(
+        _ work: WorkUnit, _ devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool
+    ) -> UnitInWork {
+        let content = work.content
+        let lay = { (head: HTTP2RequestHead) in
+            UnitInWork(
+                work: work, devices: devices, claimed: claimed, lease: lease, isProbe: isProbe,
+                topic: content.effectiveTopic(bundleID: self.route.bundleID) ?? "",
+                pathPrefix: self.pathPrefix(content),
+                head: head)
+        }
+        do throws(APNsError) {
+            return lay(try heads.head(for: content, now: DatabaseClock.unixSeconds))
+        } catch {
+            // The database lets nothing in that cannot be put into a request. What got in all the same is refused for
+            // each of its devices, with the reason, instead of being tried for ever.
+            logger.error("a notification cannot be sent", [.notification: work.key.notification, .error: "\(error)"])
+            let unit = lay(HTTP2RequestHead(fields: [], body: []))
+            unit.refuse(reason: "\(error)")
+            return unit
         }
     }
-    func open(on loop: EventLoop, stage: SendStage, connections: Int, _ settings: LaneSettings, _ logger: Logger)
-        -> Lane
-    { Lane() }
+
+    private func pathPrefix(_ content: PushContent) -> String {
+        guard content.channelID != nil else { return "/3/device/" }
+        return APNsPath.broadcast(bundleID: route.bundleID) ?? "/4/broadcasts/apps/"
+    }
+
+    /// Closes all connections; what was written and not answered is unknown.
+    func close() { for pool in pools { pool.close() } }
 }

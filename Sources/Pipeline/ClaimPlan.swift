@@ -2,6 +2,8 @@
 
 /// The kinds of work, in the order in which each round claims them.
 enum ClaimKind: CaseIterable {
+    /// One device of a paused scope, to find out whether it can be sent to again.
+    case probe
     /// Batches whose time has come again: lists, retries, and units whose holder is gone.
     case batches
     /// Single users, short lists, channels.

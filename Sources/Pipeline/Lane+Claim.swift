@@ -36,8 +36,12 @@ extension Lane {
     private func claimRound() async -> Bool {
         var found = false
         for kind in ClaimKind.allCases where phase == .running && schedule.isAwake(kind, at: .now()) {
+            if kind == .probe && stage.pauses.isEmpty {
+                schedule.foundNothing(kind, at: .now())
+                continue
+            }
             let room = room(for: kind)
-            guard room > 0 else { continue }
+            guard room > 0, !reachableApps.isEmpty else { continue }
             do throws(PostgresError) {
                 if try await claim(kind, room) {
                     schedule.foundWork(kind)
@@ -52,9 +56,16 @@ extension Lane {
         return found
     }
 
+    /// The apps whose gateways can be reached, as far as anybody knows; the others are tried with a bare connection.
+    private var reachableApps: [ServedApp] {
+        let unreachable = Set(stage.unreachable(for: .zero).map(\.app))
+        return unreachable.isEmpty ? settings.apps : settings.apps.filter { !unreachable.contains($0.name) }
+    }
+
     private func room(for kind: ClaimKind) -> Int {
         let capacity = plan.capacity(streams: stage.streams)
         switch kind {
+        case .probe: return 1
         case .batches: return plan.batches(outstanding: outstanding, capacity: capacity)
         case .notifications: return plan.notifications(outstanding: outstanding, capacity: capacity)
         case .broadcasts: return plan.broadcastBatches(outstanding: outstanding, capacity: capacity)
@@ -65,11 +76,12 @@ extension Lane {
         let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
         let claimed = MonotonicTime.now()
         let request = ClaimRequest(
-            apps: settings.apps, limit: room, batchSize: settings.batchSize, leases: settings.leases,
+            apps: reachableApps, limit: room, batchSize: settings.batchSize, leases: settings.leases,
             mayRescue: settings.leases.mayRescue(connected: claims.session.connectedSince.map { claimed.since($0) }),
             since: walk.since)
         let claim: Claim
         switch kind {
+        case .probe: claim = try await claims.claimProbe(request)
         case .batches: claim = try await claims.claimBatches(request)
         case .notifications: claim = try await claims.claimNotifications(request)
         case .broadcasts: claim = try await claims.claimBroadcasts(request)
@@ -79,16 +91,16 @@ extension Lane {
         guard !claim.units.isEmpty else { return false }
         counters.counts.units += UInt64(claim.units.count)
         let lease = LeaseClock(asked: asked, rules: settings.leases, using: &random)
-        await expand(claim.units, claimed: claimed, lease: lease)
+        await expand(claim.units, claimed: claimed, lease: lease, isProbe: kind == .probe)
         return true
     }
 
     /// Reads the devices of claimed units and hands them to the wire; tries for as long as the lease allows.
-    private func expand(_ units: [WorkUnit], claimed: MonotonicTime, lease: LeaseClock) async {
+    private func expand(_ units: [WorkUnit], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool) async {
         while lease.maySend(at: BootTime(nanoseconds: SystemClock.bootNanoseconds)) {
             do throws(PostgresError) {
                 let devices = try await claims.expand(units, limit: settings.batchSize)
-                return await accept(units, devices, claimed: claimed, lease: lease)
+                return await accept(units, devices, claimed: claimed, lease: lease, isProbe: isProbe)
             } catch {
                 await pauseAfter(error, "expand failed")
             }
@@ -97,7 +109,7 @@ extension Lane {
     }
 
     private func accept(
-        _ units: [WorkUnit], _ devices: [[UnitDevices]], claimed: MonotonicTime, lease: LeaseClock
+        _ units: [WorkUnit], _ devices: [[UnitDevices]], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool
     ) async {
         var oversized: [WorkUnit] = []
         for (work, parts) in zip(units, devices) {
@@ -105,9 +117,10 @@ extension Lane {
             if parts.reduce(0, { $0 + $1.ids.count }) > settings.batchSize {
                 oversized.append(work)
             } else {
-                stage.accept(route.unit(work, parts, claimed: claimed, lease: lease))
+                stage.accept(route.unit(work, parts, claimed: claimed, lease: lease, isProbe: isProbe))
             }
         }
+        if isKeeperIdle { mayKeep.raise() }
         if !oversized.isEmpty { await split(oversized) }
     }
 

@@ -10,8 +10,14 @@ extension Lane {
     /// Looks at the statuses every two seconds while something is being sent, and renews when it is time.
     func keepLoop() async {
         while phase != .ended {
-            _ = await mayKeep.wait(stage.devicesInWork > 0 ? settings.lookInterval : nil)
-            guard phase != .ended, stage.devicesInWork > 0 else { continue }
+            if stage.devicesInWork == 0 {
+                isKeeperIdle = true
+                _ = await mayKeep.wait()
+                isKeeperIdle = false
+                continue
+            }
+            _ = await mayKeep.wait(settings.lookInterval)
+            giveUpUnreachable()
             do throws(PostgresError) {
                 try await renewDue()
                 try await lookAround()
@@ -21,15 +27,27 @@ extension Lane {
         }
     }
 
-    /// Renews the leases whose time has come; a unit that is no longer ours is not sent any more.
+    /// Gives back what waits for a gateway that has not been reached for a while: another replica may reach it, and
+    /// whoever looks sees rows that are pending instead of rows that are being sent.
+    private func giveUpUnreachable() {
+        let unreachable = stage.unreachable(for: settings.unreachableLimit)
+        guard !unreachable.isEmpty else { return }
+        stage.stop(.paused) { unit in
+            unit.segments.contains { unreachable.contains(FeedKey(unit.work.content.app, $0.environment)) }
+        }
+    }
+
+    /// Renews the leases whose time has come, of what makes progress: a wedged sender loses its leases by itself. A
+    /// unit that is no longer ours is not sent any more.
     private func renewDue() async throws(PostgresError) {
         let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
-        let due = stage.unitsInWork.filter { $0.lease.renewAt <= asked }
+        let due = stage.unitsInWork.filter { $0.lease.renewAt <= asked && stage.makesProgress($0) }
         guard !due.isEmpty else { return }
         let states = try await settles.renew(due.map(\.work.key), leases: settings.leases)
         for (unit, state) in zip(due, states) {
             if state.isHeld {
                 unit.lease.renewed(asked: asked, using: &random)
+                unit.progressAtRenewal = stage.progress(of: unit)
             } else {
                 unit.lease.lost()
             }

@@ -47,6 +47,7 @@ extension Lane {
             do throws(PostgresError) {
                 let settled = try await settles.settle(settlements, pauses: pauses)
                 stage.pausesStored(pauses)
+                await endPauses(units)
                 return await finalise(settled)
             } catch {
                 // An ambiguous commit is resolved by asking again: a settle that was written says "already".
@@ -54,6 +55,27 @@ extension Lane {
                 if error.reaction == .isolate { return dropUnwritable(units, error) }
                 await pauseAfter(error, "settle failed, will be repeated")
             }
+        }
+    }
+
+    /// A probe that was accepted ends the pauses of its scope.
+    private func endPauses(_ units: [UnitInWork]) async {
+        for unit in units where unit.isProbe && unit.settlement.accepted > 0 {
+            let ended = unit.segments.indices.flatMap { place in
+                stage.pauses.filter { unit.isHeld(place, by: $0) }
+            }
+            for pause in ended {
+                do throws(PostgresError) {
+                    try await settles.endPause(pause)
+                    logger.notice(
+                        "sending is resumed",
+                        [.app: pause.app, .environment: pause.environment?.rawValue, .topic: pause.topic])
+                } catch {
+                    // The next probe ends it.
+                    await pauseAfter(error, "ending a pause failed")
+                }
+            }
+            schedule.wake()
         }
     }
 

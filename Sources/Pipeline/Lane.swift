@@ -25,7 +25,7 @@ actor Lane {
     let plan: ClaimPlan
     let logger: Logger
     let counters: LaneCounters
-    let routes: [String: AppRoute.Lane]
+    let routes: [String: OpenRoute]
     let claims: QueueStore
     let settles: QueueStore
     let stage: SendStage
@@ -38,6 +38,8 @@ actor Lane {
     var schedule = ClaimSchedule()
     var walk = DueWalk()
     var phase = Phase.running
+    /// Whether the keeper waits for work to appear.
+    var isKeeperIdle = false
     /// Whether the claiming task may still bring units.
     var isClaiming = true
     /// Devices whose results are being written at this moment.
@@ -76,7 +78,7 @@ actor Lane {
         self.stage = stage
         self.routes = Dictionary(
             uniqueKeysWithValues: routes.map { route in
-                (route.name, route.open(on: loop, stage: stage, connections: connections, settings, logger))
+                (route.served.name, route.open(on: loop, stage: stage, connections: connections, settings, logger))
             })
     }
 

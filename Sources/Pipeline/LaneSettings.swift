@@ -17,6 +17,8 @@ struct LaneSettings: Sendable {
     var lookInterval: Duration = .seconds(2)
     /// A result waits at most this long for others before it is written back.
     var settleTick: Duration = .milliseconds(50)
+    /// A gateway that has not been reached for so long gets nothing reserved for it.
+    var unreachableLimit: Duration = .seconds(10)
     /// How long a request may take.
     var requestTimeout: Duration = .seconds(15)
     /// Stop when nothing is due any more.

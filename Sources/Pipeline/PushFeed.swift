@@ -3,6 +3,7 @@
 // Urgent units (single users, lists, retries) go before slices of broadcasts, so that a broadcast to millions delays
 // nobody. The pool's own queue is short; what waits, waits here, where it can still be withdrawn.
 
+import APNs
 import HTTP2
 import PushModel
 import PushStore
@@ -11,8 +12,12 @@ import Reactor
 /// The pool of one app in one environment and the units that wait for it; loop-confined.
 final class PushFeed {
     let pool: HTTP2Pool
+    private let token: ProviderToken
+    /// Pushes that were answered, or written in vain: what a living connection does.
+    var progress: UInt64 = 0
     private let loop: EventLoop
     private let requestTimeout: Duration
+    private var unreachableSince: MonotonicTime?
     private var urgent: [Item] = []
     private var bulk: [Item] = []
 
@@ -21,8 +26,9 @@ final class PushFeed {
         let segment: Int
     }
 
-    init(pool: HTTP2Pool, loop: EventLoop, requestTimeout: Duration) {
+    init(pool: HTTP2Pool, token: ProviderToken, loop: EventLoop, requestTimeout: Duration) {
         self.pool = pool
+        self.token = token
         self.loop = loop
         self.requestTimeout = requestTimeout
     }
@@ -31,6 +37,30 @@ final class PushFeed {
     func add(_ unit: UnitInWork, segment: Int) {
         let item = Item(unit: unit, segment: segment)
         if unit.isUrgent { urgent.append(item) } else { bulk.append(item) }
+    }
+
+    /// Whether the gateway has been out of reach for at least `limit`; asking makes the pool try again when it may.
+    func isUnreachable(for limit: Duration) -> Bool {
+        let snapshot = pool.snapshot
+        guard snapshot.open == 0, snapshot.draining == 0, snapshot.lastConnectFault != nil else {
+            unreachableSince = nil
+            return false
+        }
+        let since = unreachableSince ?? loop.now
+        unreachableSince = since
+        pool.warmUp()
+        return loop.now.since(since) >= limit
+    }
+
+    /// Does to a connection what an answer that came over it calls for.
+    func carryOut(_ fate: ConnectionFate, on connection: UInt32) {
+        switch fate {
+        case .keep: return
+        case .drain, .replace: break
+        case .retoken: _ = token.renewAfterExpired()
+        case .freezeToken: token.freeze()
+        }
+        pool.retire(connection: connection)
     }
 
     /// Hands pushes to the pool until it is full or nothing waits; `ended` hears of each unit that left the line.
@@ -57,8 +87,8 @@ final class PushFeed {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
         guard unit.stopReason == nil else { return true }
-        if !pauses.isEmpty, let scope = unit.pause(of: item.segment, among: pauses) {
-            unit.park(item.segment, scope)
+        if !pauses.isEmpty, !unit.isProbe, unit.isHeld(item.segment, byAnyOf: pauses) {
+            unit.park(item.segment)
             return true
         }
         return submit(unit, item.segment)
@@ -66,17 +96,17 @@ final class PushFeed {
 
     private func submit(_ unit: UnitInWork, _ segment: Int) -> Bool {
         let deadline = loop.now.advanced(by: requestTimeout)
-        while pool.queueSpace > 0 {
-            guard let index = unit.segments[segment].takeNext() else { return true }
+        while let index = unit.segments[segment].takeNext() {
             let request = unsafe HTTP2Request(
                 path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)),
                 tag: UInt64(unit.slot) << 32 | UInt64(index), deadline: deadline)
-            guard pool.submit(request, head: unit.segments[segment].head) else {
+            // A pool that says no tells the stage when it has space again.
+            guard pool.submit(request, head: unit.head) else {
                 unit.segments[segment].again.append(index)
                 return false
             }
             unit.handedToWire()
         }
-        return !unit.segments[segment].hasWaiting
+        return true
     }
 }

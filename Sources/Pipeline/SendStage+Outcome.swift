@@ -9,90 +9,92 @@ import Reactor
 extension SendStage {
     /// Books the end of one request.
     func record(_ outcome: HTTP2Outcome, of unit: UnitInWork, _ index: Int) {
-        switch outcome {
-        case .answered(let response) where response.status == 200:
-            accepted(unit)
-        case .answered(let response):
-            let answer = APNsResponse.answer(of: response)
+        let feed = unit.segments[unit.segment(of: index)].feed
+        if case .notProcessed = outcome {} else { feed?.progress &+= 1 }
+        if case .answered(let response) = outcome, response.status == 200 { return acceptedByApple(unit) }
+        let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
+        if case .answered(let response) = outcome {
             counters.counts.notAccepted += 1
-            carryOut(AnswerRules.verdict(answer), answer, of: unit, index)
-        case .notProcessed:
-            counters.counts.resent += 1
-            sendAgain(unit, index)
-        case .unknown(let fault):
-            counters.counts.unanswered += 1
-            unanswered(unit, index, reason: fault.description)
+            feed?.carryOut(result.verdict.connection, on: response.connection)
+        }
+        if case .deactivate(let asOf) = result.verdict.device { retire(unit, index, result, asOf) }
+        switch result.verdict.request {
+        case .accepted: acceptedByApple(unit)
+        case .rejected: reject(unit, index, result)
+        case .retryLater(let kind): retryLater(unit, index, result, kind)
+        case .resend: resend(unit, index, outcome)
+        case .unknown: unanswered(unit, index, result)
+        case .hold(let scope): hold(unit, index, result, scope)
         }
     }
 
-    private func accepted(_ unit: UnitInWork) {
+    private func acceptedByApple(_ unit: UnitInWork) {
         counters.counts.accepted += 1
         unit.settlement.accepted += 1
         unit.settlement.lastAcceptance = loop.now
         unit.decided()
     }
 
-    private func carryOut(_ verdict: Verdict, _ answer: PushAnswer, of unit: UnitInWork, _ index: Int) {
-        if case .deactivate(let asOf) = verdict.device { retire(unit, index, answer, asOf) }
-        switch verdict.request {
-        case .accepted: accepted(unit)
-        case .rejected: reject(unit, index, answer)
-        case .retryLater(let kind): retryLater(unit, index, answer, kind)
-        case .resend: sendAgain(unit, index)
-        case .unknown: unanswered(unit, index, reason: answer.reason)
-        case .hold(let scope): hold(unit, index, answer, scope)
-        }
-    }
-
-    private func reject(_ unit: UnitInWork, _ index: Int, _ answer: PushAnswer) {
+    private func reject(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
         unit.settlement.rejected += 1
-        unit.settlement.error = unit.settlement.error ?? answer.label
-        book(unit, index, answer, isFinal: true)
+        unit.settlement.error = unit.settlement.error ?? result.label
+        book(unit, index, result, isFinal: true)
         unit.decided()
     }
 
-    private func retire(_ unit: UnitInWork, _ index: Int, _ answer: PushAnswer, _ asOf: Int64?) {
+    private func retire(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ asOf: Int64?) {
         let device = unit.device(index)
-        // A token given by value and not registered has no row to retire.
-        guard device > 0 else { return }
+        // A channel has no row to retire.
+        guard device != 0 else { return }
         unit.settlement.retirements.append(
-            Retirement(device: device, reason: answer.label, asOf: asOf, sentAt: unit.claimed))
+            Retirement(device: device, reason: result.label, asOf: asOf, sentAt: unit.claimed))
     }
 
-    private func retryLater(_ unit: UnitInWork, _ index: Int, _ answer: PushAnswer, _ kind: RetryKind) {
+    private func retryLater(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ kind: RetryKind) {
         let decision = retry.decide(
-            kind, attempt: Int(unit.work.attempt), retryAfter: answer.retryAfter, using: &random)
-        guard case .again(let delay) = decision else { return reject(unit, index, answer) }
-        book(unit, index, answer, isFinal: false)
+            kind, attempt: Int(unit.work.attempt), retryAfter: result.retryAfter, remaining: unit.remaining,
+            using: &random)
+        guard case .again(let delay) = decision else { return reject(unit, index, result) }
+        book(unit, index, result, isFinal: false)
         requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))
     }
 
+    /// It was certainly not processed: it goes again at once and no attempt is charged.
+    private func resend(_ unit: UnitInWork, _ index: Int, _ outcome: HTTP2Outcome) {
+        counters.counts.resent += 1
+        if case .answered = outcome { unit.askedAgain(index) }
+        sendAgain(unit, index)
+    }
+
     /// The push was written and no answer came: repeated with the same ids, unless it may arrive at most once.
-    private func unanswered(_ unit: UnitInWork, _ index: Int, reason: String) {
-        let answer = PushAnswer(status: 0, reason: reason)
+    private func unanswered(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
+        counters.counts.unanswered += 1
         if !unit.work.atMostOnce {
-            let decision = retry.decide(.unanswered, attempt: Int(unit.work.attempt), using: &random)
+            let decision = retry.decide(
+                .unanswered, attempt: Int(unit.work.attempt), remaining: unit.remaining, using: &random)
             if case .again(let delay) = decision {
-                book(unit, index, answer, isFinal: false)
+                book(unit, index, result, isFinal: false)
                 return requeue(unit, index, Requeue(state: .ready, isCharged: true, delay: delay))
             }
         }
         unit.settlement.unknown += 1
-        unit.settlement.error = unit.settlement.error ?? reason
-        book(unit, index, answer, isFinal: true)
+        unit.settlement.error = unit.settlement.error ?? result.label
+        book(unit, index, result, isFinal: true)
         unit.decided()
     }
 
     /// The fault is not the device's: it waits, uncharged, until its scope is sent to again.
-    private func hold(_ unit: UnitInWork, _ index: Int, _ answer: PushAnswer, _ scope: PauseScope) {
+    private func hold(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ scope: PauseScope) {
         let pause = ScopePause(
             app: unit.work.content.app, environment: scope.namesEnvironment ? unit.environment(of: index) : nil,
-            topic: scope.namesTopic ? unit.topic : nil, reason: answer.label)
-        book(unit, index, answer, isFinal: false)
+            topic: scope.namesTopic ? unit.topic : nil, reason: result.label)
+        book(unit, index, result, isFinal: false)
+        // The environment is that of the device in any case: a batch holds devices of one environment only.
         requeue(
             unit, index,
             Requeue(
-                state: .parked, isCharged: false, delay: .zero, environment: pause.environment, topic: pause.topic))
+                state: .parked, isCharged: false, delay: .zero, environment: unit.environment(of: index),
+                topic: unit.topic))
         self.pause(pause)
     }
 
@@ -101,15 +103,15 @@ extension SendStage {
         unit.decided()
     }
 
-    private func book(_ unit: UnitInWork, _ index: Int, _ answer: PushAnswer, isFinal: Bool) {
+    private func book(_ unit: UnitInWork, _ index: Int, _ result: PushResult, isFinal: Bool) {
         unit.settlement.failures.append(
             DeviceFailure(
                 device: unit.device(index), token: unit.token(index), environment: unit.environment(of: index),
-                status: answer.status, reason: answer.label, isFinal: isFinal, time: loop.now))
+                status: result.status, reason: result.label, isFinal: isFinal, time: loop.now))
     }
 }
 
-extension PushAnswer {
+extension PushResult {
     /// The reason, or the status where there was no readable one; never empty.
     var label: String { reason.isEmpty ? "HTTP \(status)" : reason }
 }

@@ -13,6 +13,17 @@ import PushStore
 import Reactor
 import Telemetry
 
+/// Which pool carries a push.
+struct FeedKey: Hashable {
+    let app: String
+    let environment: PushEnvironment
+
+    init(_ app: String, _ environment: PushEnvironment) {
+        self.app = app
+        self.environment = environment
+    }
+}
+
 /// Sends the devices of units and says what became of them; loop-confined.
 final class SendStage: HTTP2RequestHandler {
     let loop: EventLoop
@@ -36,11 +47,6 @@ final class SendStage: HTTP2RequestHandler {
     private var isPumpPlanned = false
     private var isStopping = false
 
-    private struct FeedKey: Hashable {
-        let app: String
-        let environment: PushEnvironment
-    }
-
     init(
         loop: EventLoop, retry: RetryPolicy, counters: LaneCounters, logger: Logger,
         onUnitEnded: @escaping (UnitInWork) -> Void
@@ -54,11 +60,26 @@ final class SendStage: HTTP2RequestHandler {
 
     /// Adds the feed that carries an app's pushes to one environment.
     func attach(_ feed: PushFeed, app: String, environment: PushEnvironment) {
-        feeds[FeedKey(app: app, environment: environment)] = feed
+        feeds[FeedKey(app, environment)] = feed
     }
 
     /// How many streams the gateways allow at present, over all pools.
     var streams: Int { feeds.values.reduce(0) { $0 + $1.pool.streamCapacity } }
+
+    // MARK: Progress
+
+    /// The gateways that have been out of reach for at least `limit`; each is tried again meanwhile.
+    func unreachable(for limit: Duration) -> [FeedKey] {
+        feeds.filter { $0.value.isUnreachable(for: limit) }.map(\.key)
+    }
+
+    /// How many pushes the feeds of a unit have brought to an end.
+    func progress(of unit: UnitInWork) -> UInt64 {
+        unit.segments.reduce(0) { $0 &+ ($1.feed?.progress ?? 0) }
+    }
+
+    /// Whether a unit's feeds have brought anything to an end since its lease was last renewed.
+    func makesProgress(_ unit: UnitInWork) -> Bool { progress(of: unit) != unit.progressAtRenewal }
 
     // MARK: Units
 
@@ -67,6 +88,10 @@ final class SendStage: HTTP2RequestHandler {
         unit.slot = freeSlots.popLast() ?? units.count
         if unit.slot == units.count { units.append(unit) } else { units[unit.slot] = unit }
         devicesInWork += unit.count
+        for place in unit.segments.indices {
+            unit.segments[place].feed = feeds[FeedKey(unit.work.content.app, unit.segments[place].environment)]
+        }
+        unit.progressAtRenewal = progress(of: unit)
         if isStopping { unit.stop(.stopping) }
         for place in unit.segments.indices { line(unit, up: place) }
         endIfDecided(unit)
@@ -97,8 +122,7 @@ final class SendStage: HTTP2RequestHandler {
     }
 
     private func line(_ unit: UnitInWork, up place: Int) {
-        let key = FeedKey(app: unit.work.content.app, environment: unit.segments[place].environment)
-        feeds[key]?.add(unit, segment: place)
+        unit.segments[place].feed?.add(unit, segment: place)
         planPump()
     }
 

@@ -1,6 +1,7 @@
 // What a process needs once: polls for what falls due, sweeps, gives signs of life, listens for wake-ups, and leads
 // the lanes to their end when a signal comes. Lanes work without it; it only tells them when it is worth looking.
 
+import APNs
 import CLinux
 import Postgres
 import PushModel
@@ -122,7 +123,8 @@ actor Supervisor {
         while !isEnding {
             do throws(PostgresError) {
                 let time = try await store.maintain(report, apps: laneSettings.apps, leases: laneSettings.leases)
-                for route in settings.routes { route.setClock(databaseMicroseconds: time) }
+                let ahead = DatabaseClock.learn(databaseMicroseconds: time)
+                for route in settings.routes { route.token.setClockOffset(ahead) }
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }

@@ -9,16 +9,14 @@ import Reactor
 /// The part of a unit that goes to one environment, in the order of sending.
 struct UnitSegment {
     let environment: PushEnvironment
-    let head: HTTP2RequestHead
+    /// What carries it; owned by the send stage, which outlives its units.
+    unowned(safe) var feed: PushFeed?
     /// Indices of the unit's devices.
     let range: Range<Int>
     /// The first device that has not been handed to the wire yet.
     var next: Int
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
-
-    /// Whether something of it can be handed to the wire.
-    var hasWaiting: Bool { next < range.upperBound || !again.isEmpty }
 
     /// Takes the next device to hand to the wire.
     mutating func takeNext() -> Int? {
@@ -45,16 +43,23 @@ struct UnitSegment {
     let work: WorkUnit
     /// The topic that its pushes name.
     let topic: String
+    /// Sent although its scope is paused, to find out whether it can be sent to again.
+    let isProbe: Bool
     /// When it was claimed: earlier than any of its pushes was sent.
     let claimed: MonotonicTime
     /// Until when requests may be started.
     var lease: LeaseClock
+    /// What its feeds had done when its lease was last renewed.
+    var progressAtRenewal: UInt64?
     /// Its place in the send stage's table.
     var slot = 0
     /// What the settle will write.
     var settlement: UnitSettlement
 
+    let head: HTTP2RequestHead
     var segments: [UnitSegment]
+    /// How often a device went again because an answer asked for it.
+    private var resends: [Int: Int] = [:]
     /// Why nothing more of it is handed to the wire.
     private(set) var stopReason: StopReason?
     private(set) var inFlight = 0
@@ -64,13 +69,15 @@ struct UnitSegment {
     private let paths: PathBlock
     private let pushIDs: UnsafeMutableRawPointer
 
-    /// Lays out the devices; `head` makes the request head of an environment.
+    /// Lays out the devices; `head` is what all its requests have in common.
     init(
-        work: WorkUnit, devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, topic: String,
-        pathPrefix: String, head: (PushEnvironment) -> HTTP2RequestHead
+        work: WorkUnit, devices: [UnitDevices], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool,
+        topic: String, pathPrefix: String, head: HTTP2RequestHead
     ) {
         self.work = work
         self.topic = topic
+        self.head = head
+        self.isProbe = isProbe
         self.claimed = claimed
         self.lease = lease
         ids = devices.flatMap(\.ids)
@@ -83,11 +90,12 @@ struct UnitSegment {
             defer { start += part.ids.count }
             let range = start..<(start + part.ids.count)
             return UnitSegment(
-                environment: part.environment, head: head(part.environment), range: range, next: range.lowerBound)
+                environment: part.environment, range: range, next: range.lowerBound)
         }
-        for index in ids.indices {
+        let named = ids.indices.allSatisfy { index in
             unsafe APNsID.write(notification: work.key.notification, device: ids[index], into: pushID(index))
         }
+        if !named { refuse(reason: "an id beyond 60 bits does not fit into an apns-id") }
     }
 
     deinit { unsafe pushIDs.deallocate() }
@@ -98,13 +106,14 @@ struct UnitSegment {
     /// Whether nothing will change any more: every fate is decided, or sending has stopped and the wire is empty.
     var isEnded: Bool { undecided == 0 || (stopReason != nil && inFlight == 0) }
 
-    /// Whether not a single device has been handed to the wire.
-    var isUntouched: Bool {
-        undecided == count && inFlight == 0 && segments.allSatisfy { $0.next == $0.range.lowerBound }
-    }
+    /// Whether not a single push has reached the gateway: those that were handed over came back unsent.
+    var isUntouched: Bool { undecided == count && inFlight == 0 }
+
+    /// How long its pushes may still be sent; nil: without end.
+    var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
 
     /// Whether what has not been sent of it goes back to the queue.
-    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded }
+    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded || stopReason == .paused }
 
     /// Single users, lists and retries go before slices of broadcasts.
     var isUrgent: Bool { work.key.batch == 0 || work.attempt > 1 }
@@ -143,6 +152,12 @@ struct UnitSegment {
         segments[segment(of: index)].again.append(index)
     }
 
+    /// How often a device went again because an answer asked for it.
+    func resends(of index: Int) -> Int { resends.isEmpty ? 0 : resends[index] ?? 0 }
+
+    /// An answer asked for the device to go again at once.
+    func askedAgain(_ index: Int) { resends[index, default: 0] += 1 }
+
     /// Hands nothing more to the wire; the first reason stays, but nothing is stronger than a lost lease.
     func stop(_ reason: StopReason) {
         if stopReason == nil || reason == .leaseEnded { stopReason = reason }
@@ -160,6 +175,21 @@ struct UnitSegment {
         }
     }
 
+    /// Books all that waits as refused without sending it.
+    func refuse(reason: String) {
+        for place in segments.indices {
+            for index in segments[place].takeWaiting() {
+                undecided -= 1
+                settlement.rejected += 1
+                settlement.failures.append(
+                    DeviceFailure(
+                        device: ids[index], token: token(index), environment: segments[place].environment, status: 0,
+                        reason: reason, isFinal: true, time: claimed))
+            }
+        }
+        settlement.error = reason
+    }
+
     /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.
     func handBackRest() {
         let rest = segments.indices.flatMap { segments[$0].takeWaiting() }
@@ -171,24 +201,26 @@ struct UnitSegment {
 
     // MARK: Pauses
 
-    /// The pause that forbids a segment, if any of `pauses` does.
-    func pause(of segment: Int, among pauses: Set<ScopePause>) -> ScopePause? {
-        pauses.first { pause in
-            pause.app == work.content.app
-                && (pause.environment ?? segments[segment].environment)
-                    == segments[segment].environment
-                && (pause.topic == nil || pause.topic == topic)
-        }
+    /// Whether any of `pauses` forbids a segment.
+    func isHeld(_ segment: Int, byAnyOf pauses: Set<ScopePause>) -> Bool {
+        pauses.contains { isHeld(segment, by: $0) }
+    }
+
+    /// Whether a pause covers a segment.
+    func isHeld(_ segment: Int, by pause: ScopePause) -> Bool {
+        pause.app == work.content.app && [nil, segments[segment].environment].contains(pause.environment)
+            && [nil, topic].contains(pause.topic)
     }
 
     /// Moves what waits of a segment into a batch that waits for its scope to resume.
-    func park(_ segment: Int, _ scope: ScopePause) {
+    func park(_ segment: Int) {
         let waiting = segments[segment].takeWaiting()
         guard !waiting.isEmpty else { return }
         undecided -= waiting.count
         addRequeue(
             Requeue(
-                state: .parked, isCharged: false, delay: .zero, environment: scope.environment, topic: scope.topic),
+                state: .parked, isCharged: false, delay: .zero, environment: segments[segment].environment,
+                topic: topic),
             devices: waiting.map { ids[$0] })
     }
 }

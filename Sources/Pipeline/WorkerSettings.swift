@@ -1,6 +1,7 @@
 // What a worker process is told: the result of reading options, environment and files, checked before.
 
 package import Postgres
+package import PushStore
 
 /// Settings of a worker process.
 package struct WorkerSettings: Sendable {
@@ -9,7 +10,7 @@ package struct WorkerSettings: Sendable {
     /// A way to the database on which LISTEN works; nil: the worker polls.
     package var listenDatabase: PostgresConfiguration?
     /// The schema that holds the tables.
-    package var schema: String
+    package var schema: SchemaName
     /// The apps that are served, with their credentials.
     package var routes: [AppRoute]
     /// Drain what is due and return.
@@ -29,7 +30,7 @@ package struct WorkerSettings: Sendable {
 
     /// Settings with the defaults for the rest.
     package init(
-        database: PostgresConfiguration, listenDatabase: PostgresConfiguration?, schema: String, routes: [AppRoute],
+        database: PostgresConfiguration, listenDatabase: PostgresConfiguration?, schema: SchemaName, routes: [AppRoute],
         version: String
     ) {
         self.database = database

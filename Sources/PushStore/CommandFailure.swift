@@ -35,7 +35,10 @@ package struct CommandFailure: Error, Sendable, Equatable {
             hint = "run 'pgpush migrate', or name the schema by PGPUSH_SCHEMA or --schema (now: \(schema))"
         case "42501" where hint == nil:
             hint = "'pgpush migrate --roles' makes roles with the rights; GRANT one of them to this user"
-        default: break
+        default:
+            if code == .databaseUnreachable, hint == nil {
+                hint = "check that the server runs, and DATABASE_URL or the PG* variables"
+            }
         }
         if error.outcome == .unknown { hint = "it is not known whether this was done; look before doing it again" }
     }
@@ -49,7 +52,8 @@ package struct CommandFailure: Error, Sendable, Equatable {
             switch error.sqlState {
             // The schema or the rights are not what this program needs.
             case "42P01", "42883", "3F000", "42703", "42501": return .configuration
-            default: return error.sqlState.hasPrefix("57P") || error.sqlState == "25006" ? .databaseUnreachable : .failed
+            default:
+                return error.sqlState.hasPrefix("57P") || error.sqlState == "25006" ? .databaseUnreachable : .failed
             }
         }
     }

@@ -31,6 +31,9 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 package enum SystemClock {
     /// `CLOCK_BOOTTIME` in nanoseconds: goes on while the machine is suspended, as a lease does.
     package static var bootNanoseconds: UInt64 { readClock(CLOCK_BOOTTIME) }
+
+    /// Seconds since 1970 by this machine's clock, which may jump.
+    package static var unixSeconds: Int64 { Int64(readClock(CLOCK_REALTIME) / 1_000_000_000) }
 }
 
 extension Duration {

@@ -129,6 +129,7 @@ private func makeContext(_ method: OpaquePointer?) throws(TLSError) -> OpaquePoi
     }
     unsafe pgpush_ctx_partial_writes(context)
     unsafe pgpush_ctx_no_session_cache(context)
+    unsafe pgpush_ctx_no_renegotiation(context)
     unsafe pgpush_ctx_read_ahead(context)
     unsafe SSL_CTX_set_default_read_buffer_len(context, 32_768)
     return unsafe context

@@ -38,7 +38,7 @@ enum CommandLineReader {
     private static func scan() throws -> [(String, String?)] {
         // getopt keeps pointers to the names while it scans, so they are copied to where they stay.
         let names = unsafe known.map { unsafe strdup($0.name) }
-        defer { for unsafe name in unsafe names { unsafe free(name) } }
+        defer { for place in known.indices { unsafe free(names[place]) } }
         var table = unsafe zip(names, known).map { name, option in
             unsafe CLinux.option(
                 name: name, has_arg: option.hasArgument ? required_argument : no_argument, flag: nil, val: 0)
@@ -62,6 +62,7 @@ enum CommandLineReader {
     private static func complaint(_ result: Int32) -> SimulatorError {
         let index = max(1, Int(optind) - 1)
         let word = CommandLine.arguments.indices.contains(index) ? CommandLine.arguments[index] : ""
-        return .usage(result == Int32(UInt8(ascii: ":")) ? "\(word) wants a value" : "\(word) is no option, or not one only")
+        return .usage(
+            result == Int32(UInt8(ascii: ":")) ? "\(word) wants a value" : "\(word) is no option, or not one only")
     }
 }

@@ -3,7 +3,7 @@
 import CLinux
 import PushStore
 
-/// The entry point. Its own thread does no work besides command line verbs; loops have theirs.
+/// The entry point.
 @main struct Command {
     static func main() {
         let environment = EnvironmentVariables.current()
@@ -18,6 +18,7 @@ import PushStore
     func run(_ words: [String]) -> ExitCode {
         // A socket whose peer has gone is reported by its error code, never by a signal.
         pgpush_ignore_sigpipe()
+        Interrupt.install()
         return enter(VerbCatalogue.root, words)
     }
 

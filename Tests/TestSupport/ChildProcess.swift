@@ -83,6 +83,20 @@ package final class ChildProcess: @unchecked Sendable {
         }
     }
 
+    /// Waits for the end without blocking the caller's thread, and kills the program when it does not come within `limit`.
+    ///
+    /// - Returns: as `wait`.
+    package func end(within limit: Duration) async -> Int32 {
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async { [self] in
+                let patience = ContinuousClock.now.advanced(by: limit)
+                while exitStatus == nil, ContinuousClock.now < patience { usleep(5000) }
+                if exitStatus == nil { signal(SIGKILL) }
+                continuation.resume(returning: wait())
+            }
+        }
+    }
+
     /// Sends a signal, unless it has been waited for already.
     package func signal(_ number: Int32) {
         lock.withLock { if status == nil { kill(pid, number) } }

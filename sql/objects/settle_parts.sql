@@ -78,7 +78,8 @@ BEGIN
     WITH said AS MATERIALIZED (
         SELECT DISTINCT ON (d.id) d.id, x.reason, x.before
         FROM (SELECT u_notification[s.unit] AS notification, s.device, s.reason,
-                     coalesce(s.before, now() - coalesce(s.age, 0) * interval '1 ms') AS before
+                     -- whoever registered after the push was sent has a living token, whatever time the answer names
+                     least(s.before, now() - coalesce(s.age, 0) * interval '1 ms') AS before
               FROM unnest(d_unit, d_device, d_reason, d_before, d_age_ms) s(unit, device, reason, before, age)) x
         LEFT JOIN scheduled_notifications n ON x.device < 0 AND n.id = x.notification
         JOIN LATERAL (

@@ -35,6 +35,7 @@ enum ConnectFailure {
         switch state.prefix(2) {
         case "28", "42": return .authentication
         case "3D": return .unknownDatabase
+        case "08": return poolerRefusal(message) ?? .unreachable
         case "": break
         default: return .unreachable
         }
@@ -44,6 +45,14 @@ enum ConnectFailure {
         }
         if message.contains("invalid ") && message.contains(" value: ") { return .configuration }
         return isAboutTrust(message) ? .untrusted : .unreachable
+    }
+
+    /// pgbouncer gives every refusal the state 08P01; only its words tell what may pass from what a person must repair.
+    private static func poolerRefusal(_ message: String) -> PostgresError.Code? {
+        if message.contains("authentication failed") || message.contains("no such user") { return .authentication }
+        if message.contains("unsupported startup parameter") { return .configuration }
+        if message.contains("no such database") || message.contains(" does not exist") { return .unknownDatabase }
+        return nil
     }
 
     private static func isAboutTrust(_ message: String) -> Bool {
@@ -93,9 +102,11 @@ enum ConnectFailure {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
     }
 
-    /// libpq's message without the place that it starts with, which the caller names in its own way.
+    /// libpq's message without the place that it starts with, which the caller names in its own way, and without the advice
+    /// for people at a terminal, which is indented.
     private static func ownWords(_ message: String) -> String {
-        let line = message.singleLine
+        let lines = message.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("\t") }
+        let line = lines.map(\.trimmed).joined(separator: " ")
         let marker = " failed: "
         for start in line.indices where line[start...].hasPrefix(marker) {
             return String(line[line.index(start, offsetBy: marker.count)...])

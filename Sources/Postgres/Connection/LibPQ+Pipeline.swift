@@ -1,6 +1,7 @@
 // Sending and receiving without ever waiting.
 
 import CLibPQ
+import Glibc
 
 extension LibPQ {
     /// How far the output has got.
@@ -56,6 +57,16 @@ extension LibPQ {
 
     /// Reads what the socket has; false when the connection is lost.
     func consumeInput() -> Bool { unsafe PQconsumeInput(connection) == 1 }
+
+    /// Whether an idle connection has no end waiting to be read; a server that ends one sends its reason first.
+    func isStillThere() -> Bool {
+        for _ in 0..<16 {
+            var watch = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            if unsafe poll(&watch, 1, 0) <= 0 { return true }
+            guard consumeInput(), !isBad else { return false }
+        }
+        return true
+    }
 
     /// Takes the next result if it is complete; never waits.
     func receive() -> Received {

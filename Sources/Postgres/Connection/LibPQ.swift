@@ -39,6 +39,12 @@ import Telemetry
     /// What libpq last complained about, on one line.
     var errorMessage: String { unsafe String(cString: PQerrorMessage(connection)).singleLine }
 
+    /// The first line of it: the rest of a lost connection's message is advice for people at a terminal.
+    var firstErrorLine: String {
+        let text = unsafe String(cString: PQerrorMessage(connection))
+        return text.split(whereSeparator: \.isNewline).first.map { String($0.trimmed) } ?? ""
+    }
+
     /// The process id of the server's side, or of a pooler that pretends to have one.
     var backendPID: Int32 { unsafe PQbackendPID(connection) }
 

@@ -7,18 +7,20 @@ package import Telemetry
 extension PostgresConnection {
     /// Connects once.
     ///
-    /// `timeout` bounds an attempt at all servers together. `patience` is for how long to try again while nothing can be reached;
+    /// `timeout` bounds an attempt at all servers together (default: the configuration's bound for each address, twice for each
+    /// server). `patience` is for how long to try again while nothing can be reached;
     /// what waiting does not cure (a wrong password, an unknown database) ends it at once.
     ///
     /// - Throws: `authentication`, `unknownDatabase`, `untrusted`, `readOnly` or `unreachable`, never later than the bounds.
     package static func open(
-        loop: EventLoop, configuration: PostgresConfiguration, logger: Logger, timeout: Duration = .seconds(10),
+        loop: EventLoop, configuration: PostgresConfiguration, logger: Logger, timeout: Duration? = nil,
         patience: Duration = .zero
     ) async throws(PostgresError) -> PostgresConnection {
         let end = MonotonicTime.now().advanced(by: patience)
         var policy = ReconnectPolicy()
         while true {
-            let result = await attempt(loop, Connector(configuration: configuration, logger: logger), timeout)
+            let connector = Connector(configuration: configuration, logger: logger)
+            let result = await attempt(loop, connector, timeout ?? connector.bound)
             switch result {
             case .success(let libpq): return try PostgresConnection(taking: libpq, loop: loop, logger: logger)
             case .failure(let error):
@@ -95,14 +97,20 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> [PostgresResult] {
         let result = await withCheckedContinuation { continuation in
             let call = PostgresCall(work) { continuation.resume(returning: $0) }
-            if isIdle {
-                let bound = "\(timeout.millisecondsRoundedUp) ms"
-                call.timer = loop.schedule(after: timeout) { [weak self] in
-                    self?.abort(PostgresError(.deadline, "the database did not answer within \(bound)"))
-                }
-            }
-            start(call)
+            if let error = submit(call, timeout) { call.finish(.failure(error), loop) }
         }
         return try result.get()
+    }
+
+    /// Begins a call; returns why it could not be begun.
+    private func submit(_ call: PostgresCall, _ timeout: Duration) -> PostgresError? {
+        if let fault = call.fault { return fault }
+        if isClosed { return PostgresError(.closed, "the connection is closed") }
+        guard isIdle else { return PostgresError(.overloaded, "another call is under way on this connection") }
+        let bound = "\(timeout.millisecondsRoundedUp) ms"
+        call.timer = loop.schedule(after: timeout) { [weak self] in
+            self?.abort(PostgresError(.deadline, "the database did not answer within \(bound)"))
+        }
+        return start(call) ? nil : PostgresError(.connectionLost, "the connection had broken before the call")
     }
 }

@@ -85,12 +85,20 @@ package final class PostgresConnection: IOHandler {
 
     // MARK: Sending
 
-    /// Begins a call on an idle connection.
-    func start(_ call: PostgresCall) {
-        guard let libpq, running == nil else {
-            return call.finish(.failure(PostgresError(.closed, "the connection is not idle")), loop)
+    /// Begins a call on an idle connection; false when the connection turns out to be lost already, and nothing was sent.
+    func start(_ call: PostgresCall) -> Bool {
+        guard let libpq, running == nil else { return false }
+        // What the loop has not seen yet may be the end of the connection: asking costs a microsecond, and saves the caller from
+        // an outcome that nobody knows.
+        guard libpq.isStillThere() else {
+            lost(libpq, .connectionLost)
+            return false
         }
-        if let fault = call.fault { return end(call, .failure(fault)) }
+        send(call, libpq)
+        return true
+    }
+
+    private func send(_ call: PostgresCall, _ libpq: LibPQ) {
         let plan: PipelineMachine.Plan
         let isQueued: Bool
         switch call.work {
@@ -264,7 +272,7 @@ package final class PostgresConnection: IOHandler {
     }
 
     private func lost(_ libpq: LibPQ, _ code: PostgresError.Code) {
-        var error = PostgresError(code, libpq.errorMessage)
+        var error = PostgresError(code, libpq.firstErrorLine)
         // The server's last words tell more than "closed the connection unexpectedly".
         if let last = libpq.notices.lastError {
             error.message = last.message

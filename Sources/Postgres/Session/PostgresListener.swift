@@ -53,7 +53,10 @@ package final class PostgresListener {
         connect()
     }
 
-    deinit { close() }
+    deinit {
+        // Elsewhere nothing of a loop may be touched; `close` is the way to end a listener.
+        if loop.isCurrent { close() }
+    }
 
     /// Ends the subscription and the connection.
     package func close() {
@@ -84,7 +87,9 @@ package final class PostgresListener {
         call.timer = loop.schedule(after: .seconds(10)) { [weak connection] in
             connection?.abort(PostgresError(.deadline, "LISTEN was not answered within 10 s"))
         }
-        connection.start(call)
+        if !connection.start(call) {
+            call.finish(.failure(PostgresError(.connectionLost, "the connection broke")), loop)
+        }
     }
 
     private func subscribed(_ connection: PostgresConnection, _ result: Result<[PostgresResult], PostgresError>) {

@@ -38,7 +38,7 @@ extension PostgresSession {
 
     /// Carries out a script of several statements in the simple protocol; its results are text.
     ///
-    /// Without BEGIN it is one transaction; a transaction that it leaves open is given up with the connection.
+    /// Without BEGIN it is one transaction; a transaction that it leaves open, or failed, is rolled back.
     ///
     /// - Throws: as `transaction` does; `outcome` speaks of the statement that failed and those of its transaction.
     @discardableResult

@@ -34,7 +34,10 @@ package final class PostgresSession {
         reconnector.start()
     }
 
-    deinit { close() }
+    deinit {
+        // Elsewhere nothing of a loop may be touched; `close` is the way to end a session.
+        if loop.isCurrent { close() }
+    }
 
     /// Why there is no connection at present; nil while there is one, and before the first attempt has failed.
     package var lastError: PostgresError? { reconnector.lastError }
@@ -75,7 +78,10 @@ package final class PostgresSession {
         guard let connection = reconnector.connection, connection.isIdle, !waiting.isEmpty else { return }
         let call = waiting.removeFirst()
         running = call
-        connection.start(call)
+        if !connection.start(call) {
+            // The loss has been dealt with; nothing was sent, so the call waits for the next connection.
+            waiting.insert(call, at: 0)
+        }
     }
 
     private func expired(_ call: PostgresCall, _ timeout: Duration) {
@@ -105,6 +111,17 @@ package final class PostgresSession {
         return error
     }
 
+    /// Ends a transaction that a script left open: nothing that the next caller does may end up in it.
+    private func rollBack(_ connection: PostgresConnection) {
+        let call = PostgresCall(.pipeline([PostgresStatement("ROLLBACK")])) { [weak connection] result in
+            if case .failure(let error) = result { connection?.abort(error) }
+        }
+        call.timer = loop.schedule(after: .seconds(5)) { [weak connection] in
+            connection?.abort(PostgresError(.deadline, "ROLLBACK was not answered within 5 s"))
+        }
+        _ = connection.start(call)
+    }
+
     private func connected(_ connection: PostgresConnection) {
         connectionCount += 1
         connectedSince = loop.now
@@ -117,11 +134,7 @@ extension PostgresSession: PostgresConnectionOwner {
     func connectionIsIdle(_ connection: PostgresConnection) {
         running = nil
         reconnector.proveGood()
-        if connection.isInTransaction {
-            // Nothing that the next caller does may end up in somebody else's transaction.
-            return connection.abort(PostgresError(.protocolViolation, "a call left its transaction open"))
-        }
-        startNext()
+        if connection.isInTransaction { rollBack(connection) } else { startNext() }
     }
 
     func connectionIsLost(_ connection: PostgresConnection, _ error: PostgresError) {

@@ -49,6 +49,12 @@ package struct PostgresArrayBuilder: ~Copyable {
         }
     }
 
+    /// Appends a whole number to an array of int8, int4 or int2.
+    package mutating func append(_ value: Int) { append(Int64(value)) }
+
+    /// Appends a whole number to an array of int8, int4 or int2.
+    package mutating func append(_ value: Int32) { append(Int64(value)) }
+
     /// Appends to an array of bool.
     package mutating func append(_ value: Bool) {
         guard element == .bool else { return refuse("a boolean") }

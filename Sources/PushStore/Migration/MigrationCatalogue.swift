@@ -5,7 +5,8 @@ import Schema
 extension MigrationScript {
     /// The numbered migrations, in order; the number is the one in the file's name (`m0001_devices.sql`).
     static let migrations: [MigrationScript] = Schema.migrations.map { file in
-        MigrationScript(kind: .numbered(file.number), name: file.name, text: file.text)
+        let number = Int(file.name.dropFirst().prefix { $0.isNumber }) ?? 0
+        return MigrationScript(kind: .numbered(number), name: file.name, text: file.text)
     }
 
     /// All re-creatable objects as one step.
@@ -14,6 +15,9 @@ extension MigrationScript {
         if let defaultEnvironment { text += "\n" + environmentDefault(defaultEnvironment) }
         return MigrationScript(kind: .objects, name: "objects", text: text)
     }
+
+    /// All that the steps create: a database in which one of these names is taken is refused before the first step.
+    static let allObjects = (migrations + [objects(defaultEnvironment: nil)]).flatMap(\.objects)
 
     /// The roles and what they may do.
     static let roles = MigrationScript(

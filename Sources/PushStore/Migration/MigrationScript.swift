@@ -49,23 +49,28 @@ struct MigrationScript {
     /// The names of what the step creates, without triggers and constraints, which belong to a table.
     var objects: [CreatedObject] { CreatedObject.all(in: text) }
 
-    /// The whole transaction.
-    func transaction(in schema: SchemaName, newest: Int) -> String {
+    /// The whole transaction; `reserved` are the names that must be free or ours before anything is done.
+    func transaction(in schema: SchemaName, newest: Int, reserved: [CreatedObject]) -> String {
         """
         SET LOCAL lock_timeout = '120s';
         SET LOCAL statement_timeout = '150s';
         SELECT pg_advisory_xact_lock(hashtextextended('pgpush migrate ' || \(schema.literal), 0));
         SET LOCAL lock_timeout = '5s';
         SET LOCAL statement_timeout = '600s';
-        \(guardBlock(schema, newest))
+        \(guardBlock(schema, newest, reserved))
         SET LOCAL search_path = \(schema.quoted), pg_temp;
+        SET LOCAL check_function_bodies = off;
         \(schema.sql(text))
         \(record(schema))
         """
     }
 
-    private func guardBlock(_ schema: SchemaName, _ newest: Int) -> String {
+    private func guardBlock(_ schema: SchemaName, _ newest: Int, _ reserved: [CreatedObject]) -> String {
         let table = "\(schema.quoted).pgpush_migrations"
+        func names(_ kind: CreatedObject.Kind) -> String {
+            let list = reserved.filter { $0.kind == kind }.map { "'\($0.name)'" }.joined(separator: ", ")
+            return "ARRAY[\(list)]::text[]"
+        }
         let isDone = number.map { "EXISTS (SELECT FROM \(table) WHERE version = \($0))" } ?? "false"
         return """
             DO $guard$
@@ -109,11 +114,6 @@ struct MigrationScript {
             END
             $guard$;
             """
-    }
-
-    private func names(_ kind: CreatedObject.Kind) -> String {
-        let list = objects.filter { $0.kind == kind }.map { "'\($0.name)'" }.joined(separator: ", ")
-        return "ARRAY[\(list)]::text[]"
     }
 
     private func record(_ schema: SchemaName) -> String {

@@ -28,11 +28,9 @@ package final class Migrator {
         self.loop = loop
     }
 
-    /// Brings the schema up to date.
+    /// Brings the schema up to date and, if wanted, creates the roles of producers, operators, workers and monitors.
     ///
-    /// - Parameters:
-    ///   - defaultEnvironment: what `devices.environment` shall be when a producer leaves it out; nil leaves it as it is.
-    ///   - roles: whether to create the roles of producers, operators, workers and monitors.
+    /// `defaultEnvironment` is what `devices.environment` shall be when a producer leaves it out; nil leaves it as it is.
     package func migrate(
         defaultEnvironment: String?, roles: Bool
     ) async throws(CommandFailure) -> MigrationOutcome {
@@ -58,7 +56,8 @@ package final class Migrator {
 
     /// Runs one step; false when somebody else had done it meanwhile.
     private func run(_ script: MigrationScript) async throws(CommandFailure) -> Bool {
-        let text = script.transaction(in: schema, newest: SchemaVersion.newest)
+        let text = script.transaction(
+            in: schema, newest: SchemaVersion.newest, reserved: MigrationScript.allObjects)
         for attempt in 1... {
             do throws(PostgresError) {
                 try await session.simple(text, timeout: .seconds(900))
@@ -67,16 +66,26 @@ package final class Migrator {
                 switch error.sqlState {
                 case MigrationGuard.alreadyDone: return false
                 case MigrationGuard.foreignObject: throw foreign(error.message)
-                case MigrationGuard.tooNew: throw CommandFailure(.configuration, error.message, hint: SchemaVersion.newerHint)
-                // A lock, a deadlock, a serialization failure: somebody else was in the way.
-                case "55P03", "40P01", "40001":
+                case MigrationGuard.tooNew:
+                    throw CommandFailure(.configuration, error.message, hint: SchemaVersion.newerHint)
+                default:
+                    guard isPassing(error, script) else { throw explained(error, script) }
                     if attempt >= attempts { throw blocked(error, script) }
                     _ = await LoopSignal(loop: loop).wait(.seconds(1))
-                default: throw explained(error, script)
                 }
             }
         }
         return false
+    }
+
+    /// Whether somebody else was in the way: a lock, a deadlock, a serialization failure, or a role that the migrate of another
+    /// database made at the same moment.
+    private func isPassing(_ error: PostgresError, _ script: MigrationScript) -> Bool {
+        switch error.sqlState {
+        case "55P03", "40P01", "40001": true
+        case "23505", "42710": script.kind == .roles
+        default: false
+        }
     }
 
     private func foreign(_ names: String) -> CommandFailure {
@@ -95,9 +104,12 @@ package final class Migrator {
     private func explained(_ error: PostgresError, _ script: MigrationScript) -> CommandFailure {
         let plain = CommandFailure(error, schema: schema)
         var hint = plain.hint
-        if error.sqlState == "42501" { hint = "migrate needs a user that may create in schema \(schema), or owns what is there" }
+        if error.sqlState == "42501" {
+            hint = "migrate needs a user that may create in schema \(schema), or owns what is there"
+        }
         return CommandFailure(
-            error.sqlState.isEmpty || error.sqlState == "42501" ? plain.code : .failed, "\(script.name): \(error.message)",
+            error.sqlState.isEmpty || error.sqlState == "42501" ? plain.code : .failed,
+            "\(script.name): \(error.message)",
             detail: plain.detail, hint: hint, sqlState: plain.sqlState)
     }
 }

@@ -79,6 +79,24 @@ extension QueueStore {
         return try await claim("claim_batches", parameters)
     }
 
+    /// Leases one device of a paused scope whose time has come to be tried; at most one process gets it.
+    package func claimProbe(_ request: ClaimRequest) async throws(PostgresError) -> Claim {
+        var parameters = PostgresParameters()
+        parameters.add(owner)
+        parameters.add(request.apps.map(\.name))
+        parameters.add(interval: request.leases.lease)
+        return try await claim("claim_probe", parameters)
+    }
+
+    /// Ends a pause that a worker began, after a push of its scope was accepted.
+    package func endPause(_ pause: ScopePause) async throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.add(pause.app)
+        parameters.add(pause.environment?.rawValue)
+        parameters.add(pause.topic)
+        _ = try await run("end_pause", parameters)
+    }
+
     /// Makes batches of a unit that turned out to have more devices than one batch holds.
     package func split(_ key: UnitKey, batchSize: Int) async throws(PostgresError) {
         var parameters = PostgresParameters()

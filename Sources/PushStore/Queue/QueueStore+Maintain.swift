@@ -53,11 +53,9 @@ extension QueueStore {
         var sweep = PostgresParameters()
         sweep.add(apps: apps)
         sweep.add(interval: leases.grace)
-        let results = try await session.transaction([
-            call("heartbeat", life), call("sweep", sweep), PostgresStatement("SELECT clock_timestamp()"),
-        ])
-        guard results.count == 3 else { throw PostgresError(.decoding, "maintain: a result is missing") }
-        return try results[2].timestamp(0, 0)
+        let results = try await session.transaction([call("sweep", sweep), call("heartbeat", life)])
+        guard results.count == 2 else { throw PostgresError(.decoding, "maintain: a result is missing") }
+        return try results[1].timestamp(0, 0)
     }
 
     /// Takes this process out of the list of the living.

@@ -21,14 +21,14 @@ package struct ServedApp: Sendable, Hashable {
 package final class QueueStore {
     /// The connection.
     package let session: PostgresSession
-    let schema: String
+    let schema: SchemaName
     /// This process, in every row that it holds.
     package let owner: PostgresUUID
 
     /// `owner` is this process, random per start: a host name can come twice.
-    package init(session: PostgresSession, schema: String, owner: PostgresUUID) {
+    package init(session: PostgresSession, schema: SchemaName, owner: PostgresUUID) {
         self.session = session
-        self.schema = QueueStore.quoted(schema)
+        self.schema = schema
         self.owner = owner
     }
 
@@ -38,16 +38,12 @@ package final class QueueStore {
     /// `SELECT * FROM schema.function($1, …)` with as many placeholders as there are parameters.
     func call(_ function: String, _ parameters: PostgresParameters) -> PostgresStatement {
         let places = (1...max(1, parameters.count)).prefix(parameters.count).map { "$\($0)" }
-        return PostgresStatement("SELECT * FROM \(schema).\(function)(\(places.joined(separator: ", ")))", parameters)
+        return PostgresStatement(
+            "SELECT * FROM \(schema.quoted).\(function)(\(places.joined(separator: ", ")))", parameters)
     }
 
     func run(_ function: String, _ parameters: PostgresParameters) async throws(PostgresError) -> PostgresResult {
         try await session.query(call(function, parameters))
-    }
-
-    /// An identifier in double quotes.
-    package static func quoted(_ identifier: String) -> String {
-        "\"" + identifier.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
     }
 }
 

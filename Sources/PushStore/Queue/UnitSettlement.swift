@@ -37,7 +37,7 @@ package struct DeviceFailure: Sendable {
 
 /// A token that Apple has declared dead.
 package struct Retirement: Sendable {
-    /// `devices.id`; only registered devices can be retired.
+    /// `devices.id`, or minus the position in the list of tokens, by which the device is found if it is registered.
     package let device: Int64
     /// The reason as Apple sent it.
     package let reason: String
@@ -45,7 +45,7 @@ package struct Retirement: Sendable {
     ///
     /// A later registration keeps the device.
     package let asOf: Int64?
-    /// When the request was sent; what counts without a timestamp of Apple's.
+    /// Not later than the request was sent: whoever registered since has a living token.
     package let sentAt: MonotonicTime
 
     /// Records one dead token.

@@ -1,5 +1,6 @@
 // What doctor makes of what it found in the database; pure.
 
+import PushModel
 import PushStore
 import Reactor
 
@@ -7,10 +8,10 @@ import Reactor
 struct DatabaseChecks {
     let found: Examination
     /// What APNS_ENVIRONMENT says.
-    let wantedEnvironment: EnvironmentChoice?
+    let wantedEnvironment: PushEnvironment?
 
     var all: [Check] {
-        [server, schema] + (found.status.version > 0 ? [roles, environment] : []) + [clock] + pauses
+        [server, schema] + (found.status.version > 0 ? [roles] + environment : []) + [clock] + pauses
     }
 
     private var server: Check {
@@ -20,7 +21,8 @@ struct DatabaseChecks {
         }
         if found.status.encoding != "UTF8" {
             return .fail(
-                "database", "\(who), encoding \(found.status.encoding)", remedy: "pgpush needs a database in UTF8", .configuration)
+                "database", "\(who), encoding \(found.status.encoding)", remedy: "pgpush needs a database in UTF8",
+                .configuration)
         }
         if found.status.isReadOnly {
             return .fail("database", "\(who), which is a standby", remedy: "name the primary", .configuration)
@@ -39,7 +41,8 @@ struct DatabaseChecks {
         let where_ = "schema \(status.schema)"
         if status.version == 0 {
             return .fail(
-                "schema", "\(where_) holds no pgpush", remedy: "run 'pgpush migrate', or name the schema by --schema", .configuration)
+                "schema", "\(where_) holds no pgpush", remedy: "run 'pgpush migrate', or name the schema by --schema",
+                .configuration)
         }
         if status.version < supported.lowerBound {
             return .fail(
@@ -74,14 +77,17 @@ struct DatabaseChecks {
         return .ok("roles", "\(found.user) may run a worker; \(made)")
     }
 
-    private var environment: Check {
-        let present = found.defaultEnvironment ?? "production"
+    private var environment: [Check] {
+        guard let present = found.defaultEnvironment else { return [] }
         guard let wanted = wantedEnvironment?.rawValue, wanted != present else {
-            return .ok("environment", "devices registered without an environment are \(present)")
+            return [.ok("environment", "devices registered without an environment are \(present)")]
         }
-        return .warn(
-            "environment", "devices registered without an environment are \(present), APNS_ENVIRONMENT says \(wanted)",
-            remedy: "run 'pgpush migrate' with the APNS_ENVIRONMENT that is meant")
+        return [
+            .warn(
+                "environment",
+                "devices registered without an environment are \(present), APNS_ENVIRONMENT says \(wanted)",
+                remedy: "run 'pgpush migrate' with the APNS_ENVIRONMENT that is meant")
+        ]
     }
 
     private var clock: Check {

@@ -1,6 +1,8 @@
 // The checks of doctor in the order in which they depend on one another.
 
+import APNs
 import Postgres
+import PushModel
 import PushStore
 import Reactor
 import TLS
@@ -27,11 +29,18 @@ struct Doctor {
     // MARK: Key
 
     private func credentials() -> [Check] {
-        do throws(ConfigurationError) {
-            let push = try PushSettings(settings)
-            return [try Credentials.check(push)]
+        let problems = CredentialLoader.problems(call.environment)
+        if !problems.isEmpty {
+            return problems.map { .fail("credentials", $0.description, remedy: nil, .configuration) }
+        }
+        do throws(CommandFailure) {
+            let credentials = try PushSettings(call.environment).credentials
+            let text =
+                "P-256 key \(credentials.key.keyID) of team \(credentials.key.teamID) for \(credentials.bundleID)"
+            guard let advice = CredentialLoader.advice(call.environment) else { return [.ok("credentials", text)] }
+            return [.warn("credentials", text, remedy: advice)]
         } catch {
-            return [.fail("key", error)]
+            return [.fail("credentials", error)]
         }
     }
 
@@ -40,7 +49,7 @@ struct Doctor {
     private func database() -> [Check] {
         do {
             let database = try call.databaseSettings()
-            let wanted = try EnvironmentChoice.read(settings)
+            let wanted = try PushSettings.defaultEnvironment(settings)
             let found = try call.withSession(database.connectionString, database.schema) { session, _ in
                 try await Examination.run(session, database.schema)
             }
@@ -53,18 +62,17 @@ struct Doctor {
     // MARK: Apple
 
     private func appleService() -> [Check] {
-        do throws(ConfigurationError) {
-            let addresses = try PushAddresses(settings)
-            let trust = TrustStore(path: addresses.trustBundlePath, environment: call.environment)
-            let (check, context) = trust.check()
+        do throws(APNsError) {
+            let hosts = try APNsHosts(call.environment)
+            let (check, context) = TrustStore(call.environment).check()
             guard let context else { return [check] }
-            return [check] + probe([("production", addresses.production), ("sandbox", addresses.sandbox)], context)
+            return [check] + probe([("production", hosts.production), ("sandbox", hosts.sandbox)], context)
         } catch {
-            return [.fail("addresses", error)]
+            return [.fail("addresses", CommandFailure(error))]
         }
     }
 
-    private func probe(_ hosts: [(String, Endpoint)], _ context: TLSClientContext) -> [Check] {
+    private func probe(_ hosts: [(String, APNsEndpoint)], _ context: TLSClientContext) -> [Check] {
         do {
             let loop = try EventLoop(name: "doctor")
             try loop.start()
@@ -87,11 +95,13 @@ struct Doctor {
     private static func check(_ name: String, _ result: Result<ProbeReport, ProbeFailure>) -> Check {
         switch result {
         case .success(let report) where report.alpn == "h2":
-            return .ok(name, "\(report.address) answers in \(report.milliseconds) ms with \(report.tlsVersion) and HTTP/2")
+            return .ok(
+                name, "\(report.address) answers in \(report.milliseconds) ms with \(report.tlsVersion) and HTTP/2")
         case .success(let report):
             return .fail(
                 name, "\(report.address) does not speak HTTP/2 (\(report.alpn ?? "no ALPN"))",
-                remedy: "something between here and Apple answers in its place: connect directly", .pushServiceUnreachable)
+                remedy: "something between here and Apple answers in its place: connect directly",
+                .pushServiceUnreachable)
         case .failure(let failure):
             return .fail(name, failure.message, remedy: failure.remedy, .pushServiceUnreachable)
         }

@@ -4,6 +4,7 @@
 //     look up ──► connect to the first address ──► handshake ──► report
 //                      └── refused or silent: the next address
 
+import APNs
 import CLinux
 import Reactor
 import TLS
@@ -30,7 +31,7 @@ final class TLSProbe: IOHandler {
     private static let limitPerAddress = Duration.seconds(4)
 
     private let loop: EventLoop
-    private let endpoint: Endpoint
+    private let endpoint: APNsEndpoint
     private let context: TLSClientContext
     private let started = MonotonicTime.now()
     private var answer: CheckedContinuation<Result<ProbeReport, ProbeFailure>, Never>?
@@ -41,7 +42,7 @@ final class TLSProbe: IOHandler {
     private var stream: TLSStream?
     private var timer: LoopTimer?
 
-    private init(_ endpoint: Endpoint, _ context: TLSClientContext, _ loop: EventLoop) {
+    private init(_ endpoint: APNsEndpoint, _ context: TLSClientContext, _ loop: EventLoop) {
         self.endpoint = endpoint
         self.context = context
         self.loop = loop
@@ -49,7 +50,7 @@ final class TLSProbe: IOHandler {
 
     /// Tries to reach the endpoint, for 10 s at most.
     static func run(
-        _ endpoint: Endpoint, context: TLSClientContext, loop: EventLoop
+        _ endpoint: APNsEndpoint, context: TLSClientContext, loop: EventLoop
     ) async -> Result<ProbeReport, ProbeFailure> {
         let probe = TLSProbe(endpoint, context, loop)
         return await withCheckedContinuation { continuation in
@@ -59,13 +60,15 @@ final class TLSProbe: IOHandler {
     }
 
     private func lookUp() {
-        Resolver.resolve(host: endpoint.host, port: endpoint.port, timeout: Self.limitPerAddress, loop: loop) { result in
+        Resolver.resolve(host: endpoint.host, port: endpoint.port, timeout: Self.limitPerAddress, loop: loop) {
+            result in
             switch result {
             case .success(let found):
                 self.addresses = found
                 self.connectToNext()
             case .failure(let error):
-                self.finish(.failure(ProbeFailure(message: error.description, remedy: "check the name server of this machine")))
+                self.finish(
+                    .failure(ProbeFailure(message: error.description, remedy: "check the name server of this machine")))
             }
         }
     }

@@ -59,7 +59,10 @@ enum ProgressBar {
     /// The parts, the most important first.
     private static func words(_ snapshot: ProgressSnapshot) -> [String] {
         var words = [snapshot.status]
-        if let dueIn = snapshot.dueIn { return words + ["due in \(Numbers.span(dueIn))"] }
+        if snapshot.status == "pending" {
+            return words + [snapshot.dueIn.map { "due in \(Numbers.span($0))" } ?? "due, waiting for a worker"]
+        }
+        if snapshot.total == nil, snapshot.done == 0 { return words }
         if let share = snapshot.share { words.append("\(Int((share * 100).rounded(.down))) %") }
         let total = snapshot.total.map { " of \(Numbers.grouped($0))" } ?? ""
         words.append("\(Numbers.grouped(snapshot.done))\(total)")

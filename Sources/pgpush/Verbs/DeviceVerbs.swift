@@ -54,7 +54,9 @@ extension Verb {
         filter.app = call.arguments.text(.app)
         filter.userID = call.arguments.text(.userFilter)
         filter.environment = try call.arguments.choice(.environment, ["production", "sandbox"])
-        if call.arguments.has(.active) != call.arguments.has(.inactive) { filter.isActive = call.arguments.has(.active) }
+        if call.arguments.has(.active) != call.arguments.has(.inactive) {
+            filter.isActive = call.arguments.has(.active)
+        }
         filter.above = try call.arguments.integer(.above, 1...Int.max).map(Int64.init)
         filter.limit = try call.arguments.integer(.limit, 1...10_000) ?? filter.limit
         let wanted = filter

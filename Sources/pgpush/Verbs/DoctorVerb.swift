@@ -5,7 +5,8 @@ import PushStore
 
 extension Verb {
     static let doctor = Verb(
-        name: "doctor", summary: "checks database, schema, roles, key, clocks, trust store and reachability; sends nothing",
+        name: "doctor",
+        summary: "checks database, schema, roles, key, clocks, trust store and reachability; sends nothing",
         details: """
             Each check is ok, warn or fail, with a remedy. Exit code 0 without a failure, else 4 for configuration and
             credentials, 5 for the database, 6 for Apple's service.

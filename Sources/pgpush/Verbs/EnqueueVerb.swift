@@ -15,12 +15,21 @@ extension Verb {
         options: [Option.user, .deviceToken, .broadcast, .channel] + ColumnOption.all.map(\.option)
             + [.at, .expires, .noStore, .mutableContent, .contentAvailable, .atMostOnce, .yes, .schema, .json],
         examples: [
-            Example("pgpush enqueue --user 42 --title 'Good morning' --body 'Your tea is ready'", "to all devices of a user, now"),
-            Example("pgpush enqueue --user 42 --user 43 --body Lunch --at 2026-03-08T12:00+01:00", "to two users, at noon"),
-            Example("pgpush enqueue --broadcast --title News --body '…' --at +10m --yes", "to every active device, in ten minutes"),
+            Example(
+                "pgpush enqueue --user 42 --title 'Good morning' --body 'Your tea is ready'",
+                "to all devices of a user, now"),
+            Example(
+                "pgpush enqueue --user 42 --user 43 --body Lunch --at 2026-03-08T12:00+01:00", "to two users, at noon"),
+            Example(
+                "pgpush enqueue --broadcast --title News --body '…' --at +10m --yes",
+                "to every active device, in ten minutes"),
             Example("pgpush enqueue --user 42 --badge 0", "clears the badge"),
-            Example("pgpush enqueue --user 42 --push-type background --content-available --data '{\"sync\":1}'", "wakes the app"),
-            Example("pgpush enqueue --device-token $TOKEN --push-type liveactivity --aps @state.json", "updates a Live Activity"),
+            Example(
+                "pgpush enqueue --user 42 --push-type background --content-available --data '{\"sync\":1}'",
+                "wakes the app"),
+            Example(
+                "pgpush enqueue --device-token $TOKEN --push-type liveactivity --aps @state.json",
+                "updates a Live Activity"),
         ]
     ) { call in
         let target = try Target(call.arguments)
@@ -36,7 +45,7 @@ extension Verb {
         if target.isBroadcast, !(try call.mayBroadcast()) { return .failed }
 
         let notification = arguments
-        let stored = try call.withStore { store in
+        let stored = try call.explainingJSON { store in
             let id = try await store.enqueue(notification)
             // A producer's role may not be allowed to read rows back; the id alone is a success too.
             return (id, try? await store.receipt(id))
@@ -47,6 +56,18 @@ extension Verb {
 }
 
 extension Invocation {
+    /// Runs `body` with a store; PostgreSQL does not say which of the values it could not read.
+    fileprivate func explainingJSON<T: Sendable>(
+        _ body: @escaping @Sendable (OperatorStore) async throws -> T
+    ) throws -> T {
+        do {
+            return try withStore(body)
+        } catch var failure as CommandFailure where failure.sqlState == "22P02" && failure.hint == nil {
+            failure.hint = "--data, --aps and --raw-payload take JSON; put it into single quotes for the shell"
+            throw failure
+        }
+    }
+
     /// Asks before a broadcast, if somebody is there to be asked.
     fileprivate func mayBroadcast() throws -> Bool {
         guard console.canAsk, !arguments.has(.yes) else { return true }
@@ -56,7 +77,8 @@ extension Invocation {
         audience.add("environment", arguments.text(.environment))
         let everyone = audience
         let count = try withStore { store in try await store.audienceCount(everyone) }
-        if console.confirms("This goes to \(Numbers.grouped(count)) devices. Store it?") { return true }
+        let devices = count == 1 ? "1 device" : "\(Numbers.grouped(count)) devices"
+        if console.confirms("This goes to \(devices). Store it?") { return true }
         console.note("nothing was stored")
         return false
     }
@@ -67,8 +89,11 @@ extension Invocation {
             return
         }
         console.data(String(id))
-        guard let receipt, let time = receipt.cell(0, "scheduled_at"), let status = receipt.cell(0, "status") else { return }
-        let zone = zoneWasNamed ? "" : ", read in the database session's time zone \(receipt.cell(0, "time_zone") ?? "")"
+        guard let receipt, let time = receipt.cell(0, "scheduled_at"), let status = receipt.cell(0, "status") else {
+            return
+        }
+        let zone =
+            zoneWasNamed ? "" : ", read in the database session's time zone \(receipt.cell(0, "time_zone") ?? "")"
         console.note("notification \(id) is \(status), due \(time)\(zone)")
     }
 }
@@ -114,9 +139,11 @@ private struct ColumnOption: Sendable {
         ColumnOption(option: Option("title", value: "TEXT", "first line"), name: "title"),
         ColumnOption(option: Option("subtitle", value: "TEXT", "second line"), name: "subtitle"),
         ColumnOption(option: Option("body", value: "TEXT", "the message"), name: "body"),
-        ColumnOption(option: Option("badge", value: "N", "number on the icon; 0 clears it"), name: "badge", type: "int"),
         ColumnOption(
-            option: Option("sound", value: "NAME", "sound file; '' is silent, without it 'default' is played"), name: "sound"),
+            option: Option("badge", value: "N", "number on the icon; 0 clears it"), name: "badge", type: "int"),
+        ColumnOption(
+            option: Option("sound", value: "NAME", "sound file; '' is silent, without it 'default' is played"),
+            name: "sound"),
         ColumnOption(option: Option("category", value: "NAME", "category with its buttons"), name: "category"),
         ColumnOption(option: Option("thread-id", value: "ID", "group in the notification centre"), name: "thread_id"),
         ColumnOption(
@@ -133,14 +160,18 @@ private struct ColumnOption: Sendable {
             option: Option("raw-payload", value: "JSON", "the whole payload, sent byte for byte"), name: "raw_payload",
             type: "json"),
         ColumnOption(
-            option: Option("push-type", value: "TYPE", "alert, background, voip, liveactivity, … (alert)"), name: "push_type"),
+            option: Option("push-type", value: "TYPE", "alert, background, voip, liveactivity, … (alert)"),
+            name: "push_type"),
         ColumnOption(
-            option: Option("priority", value: "N", "10, 5 or 1 (5 for background, else 10)"), name: "priority", type: "smallint"),
+            option: Option("priority", value: "N", "10, 5 or 1 (5 for background, else 10)"), name: "priority",
+            type: "smallint"),
         ColumnOption(option: Option("topic", value: "TOPIC", "instead of bundle id and suffix"), name: "topic"),
         ColumnOption(
-            option: Option("collapse-id", value: "ID", "a later one replaces an earlier one on the screen"), name: "collapse_id"),
+            option: Option("collapse-id", value: "ID", "a later one replaces an earlier one on the screen"),
+            name: "collapse_id"),
         ColumnOption(
-            option: Option("idempotency-key", value: "KEY", "storing it again gives the same id"), name: "idempotency_key"),
+            option: Option("idempotency-key", value: "KEY", "storing it again gives the same id"),
+            name: "idempotency_key"),
     ]
 
     /// Options without a value, with the column they set and what they set it to.

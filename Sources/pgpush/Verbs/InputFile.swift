@@ -25,7 +25,9 @@ enum InputFile {
             bytes += chunk[..<count]
             if bytes.count > limit { throw UsageError("\(option): \(path) is longer than 1 MB") }
         }
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw UsageError("\(option): \(path) is not UTF-8") }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw UsageError("\(option): \(path) is not UTF-8")
+        }
         return text
     }
 

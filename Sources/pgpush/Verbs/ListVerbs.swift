@@ -40,7 +40,9 @@ extension Verb {
     ) { call in
         let id = try call.arguments.identifier(0)
         let report = try call.withStore { store in try await store.notification(id) }
-        guard let row = report.rows.first else { throw CommandFailure(.nothingMatched, "there is no notification \(id)") }
+        guard let row = report.rows.first else {
+            throw CommandFailure(.nothingMatched, "there is no notification \(id)")
+        }
         if call.wantsJSON {
             call.console.data(report.json)
         } else {

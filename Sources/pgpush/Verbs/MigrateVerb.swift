@@ -1,5 +1,6 @@
 // migrate: brings the database to this version.
 
+import PushModel
 import PushStore
 
 extension Verb {
@@ -16,12 +17,14 @@ extension Verb {
         ],
         examples: [
             Example("pgpush migrate", "creates or updates everything in schema public"),
-            Example("pgpush migrate --schema push --roles", "in a schema of its own, with roles for producers, operators and workers"),
+            Example(
+                "pgpush migrate --schema push --roles",
+                "in a schema of its own, with roles for producers, operators and workers"),
             Example("pgpush migrate --status", "what is done and what is missing"),
         ]
     ) { call in
         let settings = try call.databaseSettings()
-        let environment = try EnvironmentChoice.read(Settings(environment: call.environment))
+        let environment = try PushSettings.defaultEnvironment(Settings(environment: call.environment))
         let connection = settings.directConnectionString ?? settings.connectionString
         let onlyLook = call.arguments.has(.status)
         let wantsRoles = call.arguments.has(.roles)
@@ -73,7 +76,8 @@ extension Invocation {
             console.data(object.line)
         } else {
             let columns = [
-                ReportColumn("version", .number), ReportColumn("name"), ReportColumn("applied_at"), ReportColumn("applied_by"),
+                ReportColumn("version", .number), ReportColumn("name"), ReportColumn("applied_at"),
+                ReportColumn("applied_by"),
             ]
             let done = status.steps.map { [String($0.version), $0.name, $0.appliedAt, $0.appliedBy] as [String?] }
             let missing = status.missing.map { [nil, $0, "missing", nil] as [String?] }
@@ -82,7 +86,8 @@ extension Invocation {
             console.note(
                 isCurrent
                     ? "schema \(status.schema) is up to date"
-                    : "schema \(status.schema) has version \(status.version), this program makes \(SchemaVersion.newest)")
+                    : "schema \(status.schema) has version \(status.version), this program makes \(SchemaVersion.newest)"
+            )
         }
         return isCurrent ? .done : .failed
     }

@@ -23,7 +23,8 @@ extension Verb {
             call.console.data(
                 part.report.rows.isEmpty
                     ? ["  none"]
-                    : Table.lines(part.report.columns, part.report.rows, width: call.console.width, style: call.console.style))
+                    : Table.lines(
+                        part.report.columns, part.report.rows, width: call.console.width, style: call.console.style))
         }
         return .done
     }

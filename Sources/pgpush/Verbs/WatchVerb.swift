@@ -1,7 +1,6 @@
 // watch: follows one notification to its end. On a terminal one line is redrawn twice a second; elsewhere a line is written when
 // something has changed. A database that goes away is waited for, as a worker would.
 
-import Glibc
 import Postgres
 import PushStore
 import Reactor
@@ -16,7 +15,8 @@ extension Verb {
         options: [.interval, .schema, .json],
         examples: [
             Example("pgpush watch 42", "until it is sent, failed, skipped, cancelled or expired"),
-            Example("pgpush watch $(pgpush enqueue --broadcast --body Hello --yes)", "stores a broadcast and follows it"),
+            Example(
+                "pgpush watch $(pgpush enqueue --broadcast --body Hello --yes)", "stores a broadcast and follows it"),
         ]
     ) { call in
         let id = try call.arguments.identifier(0)
@@ -60,7 +60,9 @@ private final class WatchView {
                 if progress.isFinal { return finish(progress) }
             } catch {
                 // The first look must succeed; afterwards only a fault that may pass is waited out.
-                guard last != nil, error.reaction == .retry, MonotonicTime.now().since(seenAt) < Self.patience else { throw error }
+                guard last != nil, error.reaction == .retry, MonotonicTime.now().since(seenAt) < Self.patience else {
+                    throw error
+                }
             }
             _ = await LoopSignal(loop: loop).wait(interval)
         }
@@ -68,12 +70,18 @@ private final class WatchView {
     }
 
     private func show(_ progress: NotificationProgress, at seconds: Double) {
-        if progress.status != "pending" { meter.add(progress.accepted + progress.rejected + progress.unknown, at: seconds) }
+        if progress.status != "pending" {
+            meter.add(progress.accepted + progress.rejected + progress.unknown, at: seconds)
+        }
         let snapshot = ProgressSnapshot(progress, rate: progress.isFinal ? nil : meter.rate)
         if isLive, let width = call.console.liveWidth {
             call.console.redraw(ProgressBar.line(snapshot, width: width, style: call.console.noteStyle))
         } else if last?.isSameToReaders(progress) != true {
-            if call.wantsJSON { call.console.data(progress.json) } else { call.console.data(ProgressBar.sentence(snapshot)) }
+            if call.wantsJSON {
+                call.console.data(progress.json)
+            } else {
+                call.console.data(ProgressBar.sentence(snapshot))
+            }
         }
         last = progress
     }
@@ -105,20 +113,7 @@ extension ProgressSnapshot {
     }
 }
 
-/// What SIGINT does to a verb that is not a worker.
-enum Interrupt {
-    /// Ends with exit code 130.
-    static func exitQuietly() { signal(SIGINT) { _ in _exit(ExitCode.interrupted.rawValue) } }
-
-    /// The same, on a new line: the live line has no end of its own.
-    static func breakLine() {
-        signal(SIGINT) { _ in
-            _ = unsafe write(STDERR_FILENO, "\n", 1)
-            _exit(ExitCode.interrupted.rawValue)
-        }
-    }
-}
-
 extension Option {
-    static let interval = Option("interval", letter: "i", value: "SECONDS", "how often to look (0.5 on a terminal, else 1)")
+    static let interval = Option(
+        "interval", letter: "i", value: "SECONDS", "how often to look (0.5 on a terminal, else 1)")
 }

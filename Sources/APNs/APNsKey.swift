@@ -1,0 +1,90 @@
+// The key of token authentication: what signs, and the two names that go with it.
+
+package import TLS
+
+/// A signing key with its id and the id of the team it belongs to.
+package struct APNsKey: Sendable {
+    package let privateKey: P256PrivateKey
+    /// Ten letters and digits; stands in the name of the file Apple gave out.
+    package let keyID: String
+    /// Ten letters and digits.
+    package let teamID: String
+
+    /// Puts a key together.
+    ///
+    /// - Parameters:
+    ///   - privateKey: The key.
+    ///   - keyID: Its id, blanks around it are dropped.
+    ///   - teamID: The team's id, likewise.
+    ///   - keyIDName: What the setting of the key id is called, for errors.
+    ///   - teamIDName: What the setting of the team id is called.
+    /// - Throws: `malformed` when an id cannot be one.
+    package init(
+        privateKey: P256PrivateKey, keyID: String, teamID: String, keyIDName: String = "APNS_KEY_ID",
+        teamIDName: String = "APNS_TEAM_ID"
+    ) throws(APNsError) {
+        self.privateKey = privateKey
+        self.keyID = try APNsKey.identifier(keyID, keyIDName, "the key file's name (AuthKey_<id>.p8) shows it")
+        self.teamID = try APNsKey.identifier(teamID, teamIDName, "the account's membership page shows it")
+    }
+
+    /// An id as Apple gives them out.
+    static func identifier(_ text: String, _ name: String, _ remedy: String) throws(APNsError) -> String {
+        let id = SettingText.trimmed(text)
+        guard id.utf8.count == 10, id.utf8.allSatisfy(SettingText.isLetterOrDigit) else {
+            throw APNsError(
+                .malformed, name, "is \(SettingText.shown(id)), but must be 10 letters and digits: \(remedy)")
+        }
+        return id
+    }
+}
+
+/// Everything that is needed to send for one app.
+package struct APNsCredentials: Sendable {
+    package let key: APNsKey
+    /// Topic of the app; push types add their suffix.
+    package let bundleID: String
+
+    package init(key: APNsKey, bundleID: String, bundleIDName: String = "APNS_BUNDLE_ID") throws(APNsError) {
+        let id = SettingText.trimmed(bundleID)
+        let isSound =
+            (1...155).contains(id.utf8.count)
+            && id.utf8.allSatisfy { SettingText.isLetterOrDigit($0) || "-._".utf8.contains($0) }
+            && id.utf8.first != UInt8(ascii: ".") && id.utf8.last != UInt8(ascii: ".")
+        guard isSound else {
+            throw APNsError(
+                .malformed, bundleIDName,
+                "is \(SettingText.shown(id)), but must be the app's bundle id, such as com.example.app")
+        }
+        self.key = key
+        self.bundleID = id
+    }
+}
+
+/// Text of settings: what may be shown of it and what it may hold.
+enum SettingText {
+    /// Without blanks, line breaks and quotes at either end: secrets mounted as files often end in a line break.
+    static func trimmed(_ text: String) -> String {
+        func isMargin(_ byte: UInt8) -> Bool { byte <= 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") }
+        var bytes = Array(text.utf8)[...]
+        while let first = bytes.first, isMargin(first) { bytes.removeFirst() }
+        while let last = bytes.last, isMargin(last) { bytes.removeLast() }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"):
+            true
+        default: false
+        }
+    }
+
+    /// The value in quotes when it is short and printable, else only its length: somebody may have put a key there.
+    static func shown(_ text: String) -> String {
+        if text.isEmpty { return "empty" }
+        let isPrintable = text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f }
+        return isPrintable && text.utf8.count <= 60 ? "\"\(text)\"" : "a text of \(text.utf8.count) bytes"
+    }
+}

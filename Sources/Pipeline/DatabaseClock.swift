@@ -1,0 +1,21 @@
+// The database's clock, as far as this process knows it: provider tokens and expirations are dated by it, so that a
+// machine whose clock is wrong sends as well as any other.
+
+import CLinux
+import Reactor
+import Telemetry
+
+/// The difference between the database's clock and this machine's; process-wide.
+enum DatabaseClock {
+    private static let offset = Lock(Duration.zero)
+
+    /// Learns the difference; returns by how much the database is ahead.
+    static func learn(databaseMicroseconds time: Int64) -> Duration {
+        let ahead = Duration.microseconds(time) - .seconds(SystemClock.unixSeconds)
+        offset.withLock { $0 = ahead }
+        return ahead
+    }
+
+    /// Seconds since 1970 by the database's clock.
+    static var unixSeconds: Int64 { SystemClock.unixSeconds + offset.withLock { $0 }.components.seconds }
+}

@@ -1,0 +1,49 @@
+// Whom to trust: the bundle that is named, or the system's.
+
+import Glibc
+import PushStore
+import TLS
+
+/// Where trusted authorities come from.
+struct TrustStore: Sendable {
+    private let environment: [String: String]
+    /// A bundle of authorities; nil means the system's.
+    private let path: String?
+
+    /// Reads APNS_CA_PATH.
+    init(_ environment: [String: String]) {
+        self.environment = environment
+        path = Settings(environment: environment)["APNS_CA_PATH"]
+    }
+
+    /// Loads the authorities.
+    func load() throws(ConfigurationError) -> TLSClientContext {
+        do throws(TLSError) {
+            return try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system)
+        } catch {
+            throw ConfigurationError(
+                variable: path == nil ? "the trust store" : "APNS_CA_PATH", problem: "cannot be used: \(error.message)",
+                remedy: path == nil
+                    ? "install ca-certificates" : "point APNS_CA_PATH at a PEM file with CA certificates")
+        }
+    }
+
+    /// The check, and the context that it made.
+    func check() -> (Check, TLSClientContext?) {
+        do throws(ConfigurationError) {
+            let context = try load()
+            if let path { return (.ok("trust", "only the authorities in \(path)"), context) }
+            return (system, context)
+        } catch {
+            return (.fail("trust", error), nil)
+        }
+    }
+
+    /// OpenSSL loads the system's authorities only when it needs one, and says nothing when there are none.
+    private var system: Check {
+        let file = environment["SSL_CERT_FILE"] ?? "/etc/ssl/certs/ca-certificates.crt"
+        if unsafe access(file, R_OK) == 0 { return .ok("trust", "the authorities of the system, \(file)") }
+        return .warn(
+            "trust", "\(file) is not there", remedy: "install ca-certificates, or name a bundle by APNS_CA_PATH")
+    }
+}

@@ -1,0 +1,34 @@
+// The one place where the command line meets the pipeline.
+
+import APNs
+import Pipeline
+import PushStore
+import Telemetry
+
+extension WorkerPlan {
+    /// Runs the worker until it ends.
+    func run() throws -> ExitCode {
+        let token = ProviderToken(key: push.credentials.key, logger: logger.child("apns"))
+        do throws(APNsError) {
+            try token.prepare()
+        } catch {
+            throw CommandFailure(error)
+        }
+        let route = AppRoute(
+            served: ServedApp(name: "default"), hosts: push.hosts, tls: tls, token: token,
+            bundleID: push.credentials.bundleID)
+        var settings = WorkerSettings(
+            database: database, listenDatabase: listenDatabase, schema: schema, routes: [route],
+            version: Version.text)
+        settings.once = once
+        settings.pollInterval = pollInterval
+        settings.batchSize = batchSize
+        settings.lanes = lanes
+        settings.connections = connections
+        settings.grace = grace
+        switch try Worker.run(settings, logger: logger) {
+        case .done: return .done
+        case .interrupted: return .interrupted
+        }
+    }
+}

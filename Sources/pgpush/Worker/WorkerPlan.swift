@@ -1,0 +1,110 @@
+// All that a worker is told, checked: the bridge between command line and environment on one side and the pipeline on the other.
+
+import CLinux
+import Postgres
+import PushModel
+import PushStore
+import Reactor
+import TLS
+import Telemetry
+
+/// What a worker will do, with its credentials loaded.
+struct WorkerPlan: Sendable {
+    let once: Bool
+    let pollInterval: Duration
+    let batchSize: Int
+    let lanes: Int
+    let connections: Int
+    let grace: Duration
+
+    let push: PushSettings
+    let tls: TLSClientContext
+    let environment: PushEnvironment?
+    /// Set variables that this version can do without, but does not honour.
+    let unused: [String]
+
+    let schema: SchemaName
+    let database: PostgresConfiguration
+    /// Where LISTEN works: around a pooler, if a way around it is named.
+    let listenDatabase: PostgresConfiguration
+    let logger: Logger
+
+    /// Reads and checks options and environment; touches no network.
+    init(_ call: Invocation) throws {
+        let arguments = call.arguments
+        let settings = Settings(environment: call.environment)
+        once = arguments.has(.once)
+        pollInterval = .seconds(try arguments.integer(.pollInterval, 1...86_400) ?? 60)
+        batchSize = try arguments.integer(.batchSize, 1...10_000) ?? 500
+        lanes = try arguments.integer(.lanes, 1...64) ?? Self.usualLanes
+        connections = try arguments.integer(.connections, 1...16) ?? 4
+        grace = .seconds(try arguments.integer(.grace, 0...3_600) ?? 25)
+        logger = try Self.logger(call.environment)
+        environment = try PushSettings.defaultEnvironment(settings)
+        unused = ["PGPUSH_HTTP"].filter { settings[$0] != nil }
+        push = try PushSettings(call.environment)
+        tls = try push.trust.load()
+        let where_ = try call.databaseSettings()
+        schema = where_.schema
+        do throws(PostgresError) {
+            database = try PostgresConfiguration(
+                connectionString: where_.connectionString, applicationName: "pgpush worker")
+            listenDatabase = try PostgresConfiguration(
+                connectionString: where_.directConnectionString ?? where_.connectionString,
+                applicationName: "pgpush listen")
+        } catch {
+            throw CommandFailure(error, schema: schema)
+        }
+    }
+
+    private static var usualLanes: Int { min(4, max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2)) }
+
+    private static func logger(_ environment: [String: String]) throws(ConfigurationError) -> Logger {
+        do throws(LogSettingsError) {
+            let settings = try LogSettings(environment: environment, prefix: "PGPUSH_")
+            return Logger(label: "pgpush", output: .standardError(settings))
+        } catch {
+            throw ConfigurationError(
+                variable: error.variable, problem: "is \"\(error.value.prefix(40))\"",
+                remedy: "set it to one of \(error.allowed.joined(separator: ", ")), or leave it out")
+        }
+    }
+
+    /// Waits for the database and checks it; a signal meanwhile ends the process, since nothing has been claimed.
+    func checkDatabase() throws -> DatabaseFacts {
+        let loop = try EventLoop(name: "start")
+        try loop.start()
+        defer {
+            loop.stop()
+            loop.join()
+        }
+        return try loop.runBlocking { _ in
+            let watch = try SignalWatch(loop: loop, signals: [SIGTERM, SIGINT]) { number in
+                _exit(number == SIGINT ? ExitCode.interrupted.rawValue : ExitCode.done.rawValue)
+            }
+            defer { watch.close() }
+            // What the session would log, the check tells in one line.
+            let session = PostgresSession(loop: loop, configuration: database, logger: .silent)
+            defer { session.close() }
+            return try await StartUp.check(session, schema: schema, logger: logger)
+        }
+    }
+
+    /// Says what works but is probably not meant.
+    func warn(_ facts: DatabaseFacts) {
+        for variable in unused {
+            logger.warning("a variable is set that this version does not use", [.variable: variable])
+        }
+        if let environment, environment.rawValue != facts.defaultEnvironment {
+            logger.warning(
+                "devices are registered for another environment by default than APNS_ENVIRONMENT says; run 'pgpush migrate'",
+                [.found: facts.defaultEnvironment, .wanted: environment.rawValue])
+        }
+    }
+}
+
+extension LogKey {
+    fileprivate static let found = LogKey("environment.found")
+    fileprivate static let variable = LogKey("environment.variable")
+    fileprivate static let wanted = LogKey("environment.wanted")
+}

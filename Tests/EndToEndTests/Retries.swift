@@ -1,0 +1,168 @@
+// Answers that ask for another try, and requests without an answer. Nobody waits here for the time of the next try: it is moved.
+
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A push that did not get through") struct Retries {
+    private func register(_ user: String, _ tokens: [String], _ rig: Rig) throws {
+        for token in tokens {
+            try rig.psql("INSERT INTO devices (user_id, device_token) VALUES ('\(user)', '\(token)')")
+        }
+    }
+
+    private func makeRetriesDue(_ rig: Rig) throws {
+        try rig.psql("UPDATE notification_batches SET not_before = now() WHERE state = 'ready'")
+    }
+
+    @Test("for want of capacity is tried again later with the same ids, and accepted then")
+    func laterAttempt() async throws {
+        try await Rig.run { rig in
+            let waits = ["0429": 30...60, "2429": 30...60, "0503": 5...30, "3503": 5...30, "0500": 5...30]
+            let tokens = waits.keys.sorted().map { DeviceTokens.magic($0) }
+            try register("anna", tokens + [DeviceTokens.plain(1)], rig)
+            let id = try rig.insert("user_id, body", "'anna', 'x'")
+            try await rig.drain()
+
+            #expect(try rig.value("status", of: id) == "sending")
+            let first = try rig.psql("SELECT device_token, http_status, reason, attempt, is_final FROM delivery_failures")
+            #expect(first.count == 5)
+            #expect(first.allSatisfy { $0[3] == "1" && $0[4] == "f" })
+            #expect(Set(first.map { $0[1] }) == ["429", "500", "503"])
+            #expect(Set(first.map { $0[2] }) == ["TooManyRequests", "InternalServerError", "ServiceUnavailable"])
+            for (choice, seconds) in waits {
+                let wait = try rig.database.value(
+                    """
+                    SELECT extract(epoch FROM b.not_before - b.created_at) FROM notification_batches b, devices d
+                    WHERE d.id = ANY (b.device_ids) AND d.device_token = '\(DeviceTokens.magic(choice))' AND b.state = 'ready'
+                    """)
+                let found = try #require(wait.flatMap { Double($0) })
+                #expect(found >= Double(seconds.lowerBound) && found <= Double(seconds.upperBound) + 1, "\(choice)")
+            }
+
+            // Not due yet: nothing happens.
+            try await rig.drain()
+            #expect(try rig.simulator.journal().requests.count == 6)
+
+            try makeRetriesDue(rig)
+            try await rig.drain()
+            let journal = try rig.simulator.journal()
+            for token in tokens {
+                let requests = journal.requests(for: token)
+                #expect(requests.map(\.isAccepted) == [false, true])
+                #expect(Set(requests.map(\.apnsId)).count == 1)
+                #expect(Set(requests.map(\.body)).count == 1)
+            }
+            #expect(journal.requests(for: DeviceTokens.plain(1)).count == 1)
+            #expect(try rig.row(id) == NotificationRow("sent", 6, accepted: 6))
+            // What was final for nobody stays in the ledger as what it was.
+            #expect(try rig.database.number("SELECT count(*) FROM delivery_failures WHERE NOT is_final") == 5)
+            #expect(try rig.database.number("SELECT count(*) FROM delivery_failures") == 5)
+            #expect(try rig.database.number("SELECT count(*) FROM devices WHERE NOT is_active") == 0)
+        }
+    }
+
+    @Test("is given up after eight attempts, and only the last of them is final")
+    func givenUp() async throws {
+        try await Rig.run { rig in
+            try register("anna", [DeviceTokens.magic("1429")], rig)
+            let id = try rig.insert("user_id, body", "'anna', 'x'")
+            for attempt in 1...8 {
+                #expect(try rig.value("status", of: id) == (attempt == 1 ? "pending" : "sending"))
+                try makeRetriesDue(rig)
+                try await rig.drain()
+            }
+            #expect(try rig.row(id) == NotificationRow("failed", 1, rejected: 1, error: "TooManyRequests"))
+            let ledger = try rig.psql("SELECT attempt, is_final FROM delivery_failures ORDER BY attempt")
+            #expect(ledger == (1...8).map { ["\($0)", $0 == 8 ? "t" : "f"] })
+            let requests = try rig.simulator.journal().requests
+            #expect(requests.count == 8 && Set(requests.map(\.apnsId)).count == 1)
+        }
+    }
+
+    @Test("is not tried beyond the end of the notification")
+    func notBeyondTheEnd() async throws {
+        try await Rig.run { rig in
+            try register("anna", [DeviceTokens.magic("1429")], rig)
+            let id = try rig.insert("user_id, body, expires_at", "'anna', 'x', now() + interval '20 s'")
+            try await rig.drain()
+            // The next try would be in 30 s at the earliest.
+            #expect(try rig.row(id) == NotificationRow("failed", 1, rejected: 1, error: "TooManyRequests"))
+            #expect(try rig.psql("SELECT attempt, is_final FROM delivery_failures") == [["1", "t"]])
+        }
+    }
+
+    @Test("and certainly was not processed goes again at once, and nobody hears of it")
+    func refusedStreams() async throws {
+        try await Rig.run { rig in
+            let tokens = ["02bb", "02cc"].map { DeviceTokens.magic($0) }
+            try register("anna", tokens, rig)
+            let id = try rig.insert("user_id, body", "'anna', 'x'")
+            try await rig.drain()
+            let journal = try rig.simulator.journal()
+            for token in tokens { #expect(journal.requests(for: token).map(\.isAccepted) == [false, true]) }
+            #expect(try rig.row(id) == NotificationRow("sent", 2, accepted: 2))
+            #expect(try rig.database.number("SELECT count(*) FROM delivery_failures") == 0)
+        }
+    }
+
+    @Test("as far as anybody knows is repeated with the same id, unless it may arrive at most once")
+    func unknownOutcome() async throws {
+        try await Rig.run { rig in
+            // The stream is reset, the connection is reset, the connection ends, the answer breaks off.
+            let choices = ["01bb", "00cc", "01cc", "05bb"]
+            let least = choices.map { DeviceTokens.magic($0, 1) }
+            let most = choices.map { DeviceTokens.magic($0, 2) }
+            for token in least + most { try register(token, [token], rig) }
+            var (repeated, booked): ([Int], [Int]) = ([], [])
+            // One after the other, since a connection that is lost takes all its requests with it.
+            for (one, other) in zip(least, most) {
+                repeated.append(try rig.insert("user_id, body", "'\(one)', 'x'"))
+                try await rig.drain()
+                booked.append(try rig.insert("user_id, body, delivery", "'\(other)', 'x', 'at_most_once'"))
+                try await rig.drain()
+            }
+            try makeRetriesDue(rig)
+            try await rig.drain()
+
+            let journal = try rig.simulator.journal()
+            for (id, token) in zip(booked, most) {
+                #expect(journal.requests(for: token).count == 1, "\(token)")
+                #expect(try rig.row(id) == NotificationRow("failed", 1, unknown: 1, error: "ConnectionLost"))
+                let ledger = try rig.psql(
+                    "SELECT http_status, reason, attempt, is_final FROM delivery_failures WHERE notification_id = \(id)")
+                #expect(ledger == [[nil, "ConnectionLost", "1", "t"]])
+            }
+            for (id, token) in zip(repeated, least) {
+                let requests = journal.requests(for: token)
+                #expect(requests.count == 2 && Set(requests.map(\.apnsId)).count == 1, "\(token)")
+                #expect(try rig.row(id) == NotificationRow("sent", 1, accepted: 1))
+                let ledger = try rig.psql(
+                    "SELECT reason, attempt, is_final FROM delivery_failures WHERE notification_id = \(id)")
+                #expect(ledger == [["ConnectionLost", "1", "f"]])
+            }
+        }
+    }
+
+    @Test("because nobody answered is given up waiting for after 15 s, and treated alike")
+    func unanswered() async throws {
+        try await Rig.run { rig in
+            let tokens = [DeviceTokens.magic("01aa", 1), DeviceTokens.magic("01aa", 2)]
+            for token in tokens { try register(token, [token], rig) }
+            let least = try rig.insert("user_id, body", "'\(tokens[0])', 'x'")
+            let most = try rig.insert("user_id, body, delivery", "'\(tokens[1])', 'x', 'at_most_once'")
+            try await rig.drain()
+            #expect(try rig.row(most) == NotificationRow("failed", 1, unknown: 1, error: "NoAnswer"))
+            #expect(try rig.value("status", of: least) == "sending")
+            try makeRetriesDue(rig)
+            try await rig.drain()
+            #expect(try rig.row(least) == NotificationRow("sent", 1, accepted: 1))
+            let journal = try rig.simulator.journal()
+            #expect(journal.requests(for: tokens[0]).map(\.isAccepted) == [false, true])
+            #expect(journal.requests(for: tokens[1]).map(\.isAccepted) == [false])
+            let ledger = try rig.psql(
+                "SELECT notification_id, http_status, reason, is_final FROM delivery_failures ORDER BY notification_id")
+            #expect(ledger == [["\(least)", nil, "NoAnswer", "f"], ["\(most)", nil, "NoAnswer", "t"]])
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// When a row goes out: at once when the worker hears of it, at its due time to the second, and by the poll when nobody says a word.
+
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A running worker") struct Timing {
+    @Test("hears of a new row and sends it long before its next poll")
+    func notify() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...1)
+            let worker = try rig.worker("--poll-interval", "60")
+            try await rig.listeners(1)
+            for round in 1...3 {
+                let id = try rig.insert("user_id, body", "'user-1', 'x'")
+                try await rig.status(of: id, is: "sent", within: .seconds(10))
+                // A claim that found nothing is not repeated within a second; the rest is for slow machines.
+                let delay = try #require(
+                    try rig.value("extract(epoch FROM sent_at - created_at)", of: id).flatMap { Double($0) })
+                #expect(delay < 5, "round \(round)")
+            }
+            try await worker.stop()
+        }
+    }
+
+    @Test("finds by its poll what nobody told it about")
+    func poll() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...1)
+            let worker = try rig.worker("--poll-interval", "1")
+            try await rig.listeners(1)
+            let id = try rig.database.number(
+                """
+                SET pgpush.notify = off;
+                INSERT INTO scheduled_notifications (user_id, body) VALUES ('user-1', 'x') RETURNING id;
+                """)
+            try await rig.status(of: id, is: "sent", within: .seconds(10))
+            try await worker.stop()
+        }
+    }
+
+    @Test("sends at the due time, not before and not much later")
+    func dueTime() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...2)
+            let worker = try rig.worker("--poll-interval", "60")
+            try await rig.listeners(1)
+            let kept = try rig.insert("user_id, body, scheduled_at", "'user-1', 'x', now() + interval '3 s'")
+            let moved = try rig.insert("user_id, body, scheduled_at", "'user-2', 'x', now() + interval '1 s'")
+            let later = "SELECT reschedule_notification(\(moved), now() + interval '4 s')"
+            #expect(try rig.database.value(later) == "rescheduled")
+            for (id, token) in [(kept, DeviceTokens.plain(1)), (moved, DeviceTokens.plain(2))] {
+                try await rig.status(of: id, is: "sent", within: .seconds(15))
+                let due = try #require(try rig.value("extract(epoch FROM scheduled_at)", of: id).flatMap { Double($0) })
+                let requests = try rig.simulator.journal().requests(for: token)
+                #expect(requests.count == 1)
+                let delay = Double(requests.first?.wall ?? 0) / 1e9 - due
+                #expect(delay >= 0 && delay < 3)
+            }
+            try await worker.stop()
+        }
+    }
+}
