@@ -114,12 +114,10 @@ BEGIN
     FROM (SELECT s.id, row_number() OVER (ORDER BY s.id) AS position
           FROM (SELECT d.id
                 FROM (VALUES ('production'), ('sandbox')) e(environment), LATERAL (
-                    -- Compared as rows, because the planner must not see three conditions: for a rare environment it would
-                    -- walk the primary key instead, past everybody else's devices.
-                    SELECT d.id FROM devices d
-                    WHERE d.is_active AND (d.app, d.environment, d.id) > (n.app, e.environment, n.cursor_id)
-                      AND (d.app, d.environment, d.id) <= (n.app, e.environment, n.upper_id)
-                    ORDER BY d.app, d.environment, d.id LIMIT want + 1) d
+                    SELECT d.id FROM devices d  -- id + 0: by the index of the walk, see there
+                    WHERE d.app = n.app AND d.environment = e.environment AND d.is_active
+                      AND d.id + 0 > n.cursor_id AND d.id + 0 <= n.upper_id
+                    ORDER BY d.id + 0 LIMIT want + 1) d
                 WHERE n.environment IS NULL OR e.environment = n.environment
                 ORDER BY d.id LIMIT want + 1) s) w;
     more := total > want;
