@@ -154,7 +154,7 @@ import Testing
             SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off;
             EXPLAIN (COSTS off) SELECT n.id FROM scheduled_notifications n
             WHERE n.app = 'default' AND n.status = 'pending' AND NOT n.broadcast AND n.scheduled_at <= now()
-              AND n.scheduled_at >= greatest(NULL, now() - interval '24 hours')
+              AND (n.scheduled_at, n.id) >= (now() - interval '24 hours', 0)
             ORDER BY n.scheduled_at, n.id LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED
             """
         ).compactMap { $0[0]?.trimmingPrefix { $0 == " " } }

