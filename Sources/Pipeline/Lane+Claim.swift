@@ -88,7 +88,8 @@ extension Lane {
         }
         if kind == .notifications { walk.claimed(claim.units, limit: room) }
         stage.setPauses(claim.pauses)
-        guard !claim.units.isEmpty else { return false }
+        if claim.hasSplit { schedule.foundWork(.batches) }
+        guard !claim.units.isEmpty else { return claim.hasSplit }
         counters.counts.units += UInt64(claim.units.count)
         let lease = LeaseClock(asked: asked, rules: settings.leases, using: &random)
         await expand(claim.units, claimed: claimed, lease: lease, isProbe: kind == .probe)
