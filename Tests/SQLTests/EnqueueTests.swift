@@ -56,6 +56,16 @@ import Testing
         #expect(try database.refusal(call.replacing("AB12CD34", with: "AB12CD35")) == "PN021")
     }
 
+    @Test func aRepeatThatCannotBeSeenIsAConflict() throws {
+        let session = database.openSession()
+        defer { session.close() }
+        try session.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM devices")
+        let call = "SELECT enqueue_notification(user_id => 'a', title => 'x', idempotency_key => 'k')"
+        try database.psql(call)
+        #expect(try #require(throws: SQLFailure.self) { try session.run(call) }.sqlState == "40001")
+        #expect(try session.run(call) == [["1"]])
+    }
+
     @Test func everyColumnCanBeGiven() throws {
         let settable = try database.psql(
             """

@@ -172,6 +172,11 @@ import Testing
         #expect(try partitions() == today + ["delivery_failures_default"])
         #expect(try database.number("SELECT count(*) FROM \(today[0] ?? "")") == 1)
         #expect(try database.number("SELECT count(*) FROM delivery_failures_default") == 1, "one is too old")
+        try database.psql("SELECT set_config('pgpush.keep_failures', 'for ever', false)")
+        #expect(try database.value("SELECT pgpush_keep_failures()") == "30 days")
+        try database.psql("SELECT set_config('pgpush.keep_failures', '90 days', false)")
+        #expect(try database.value("SELECT pgpush_keep_failures()") == "90 days")
+        try database.psql("RESET pgpush.keep_failures")
         // Old days go.
         try database.psql("SELECT pgpush_add_failures_day('delivery_failures_20200102', '2020-01-02')")
         #expect(try partitions().first == "delivery_failures_20200102")

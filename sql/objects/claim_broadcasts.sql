@@ -17,7 +17,9 @@ DECLARE
     chosen  bigint;
 BEGIN
     FOR attempt IN 1 .. 16 LOOP
-        chosen := pgpush_choose_broadcast(p_apps);
+        -- A row that came to nothing stays locked till the end, so only the first may be waited for: two callers that each hold
+        -- one and wait for the other's would never end.
+        chosen := pgpush_choose_broadcast(p_apps, attempt = 1);
         EXIT WHEN chosen IS NULL;
         SELECT * INTO n FROM scheduled_notifications s
         WHERE s.id = chosen AND ((s.status = 'sending' AND s.walking) OR s.status = 'pending') FOR NO KEY UPDATE;
@@ -69,7 +71,7 @@ $$;
 COMMENT ON FUNCTION claim_broadcasts(uuid, text[], interval[], integer, integer, interval) IS
     'Worker: cuts up to p_batches slices of p_batch_size devices from one live broadcast, the least recently served one, and returns them leased.';
 
-CREATE OR REPLACE FUNCTION pgpush_choose_broadcast(p_apps text[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION pgpush_choose_broadcast(p_apps text[], may_wait boolean) RETURNS bigint
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
@@ -85,16 +87,16 @@ BEGIN
          WHERE n.app = a.app AND n.status = 'pending' AND n.broadcast AND n.scheduled_at <= now()
          ORDER BY n.scheduled_at, n.id LIMIT 16)) c
     WHERE NOT pgpush_is_paused(a.app);
-    IF cardinality(candidates) > 1 THEN
+    IF cardinality(candidates) > 1 OR NOT may_wait THEN
         SELECT n.id INTO chosen FROM scheduled_notifications n
         WHERE n.id = ANY (candidates) AND (n.walking OR n.status = 'pending')
         ORDER BY n.served_at NULLS FIRST, n.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     END IF;
-    RETURN coalesce(chosen, candidates[1]);
+    RETURN coalesce(chosen, CASE WHEN may_wait THEN candidates[1] END);
 END
 $$;
-COMMENT ON FUNCTION pgpush_choose_broadcast(text[]) IS
-    'Internal: the live or due broadcast that was served longest ago, one that nobody has locked if there is a choice.';
+COMMENT ON FUNCTION pgpush_choose_broadcast(text[], boolean) IS
+    'Internal: the live or due broadcast that was served longest ago; one that nobody has locked if there is a choice, or waiting is not allowed.';
 
 CREATE OR REPLACE FUNCTION pgpush_walk(
     n scheduled_notifications, p_batches integer, p_batch_size integer,
