@@ -42,12 +42,12 @@ BEGIN
             JOIN (VALUES ('production'), ('sandbox')) e(environment)
                 ON environments[x.o] IS NULL OR e.environment = environments[x.o],
             LATERAL (
-                -- Compared as rows, as in pgpush_walk: only the index of the walk will do.
+                -- Column by column, unlike pgpush_walk: a comparison of rows does not end an index scan, and each
+                -- slice would be read to the end of the index (17 ms a slice of 500 among 100,000 devices, not 0.5).
                 SELECT d.id, d.device_token FROM devices d
-                WHERE d.is_active
-                  AND (d.app, d.environment, d.id) > (apps[x.o], e.environment, greatest(b.after_id, b.done_through))
-                  AND (d.app, d.environment, d.id) <= (apps[x.o], e.environment, b.through_id)
-                ORDER BY d.app, d.environment, d.id LIMIT p_limit) d
+                WHERE d.is_active AND d.app = apps[x.o] AND d.environment = e.environment
+                  AND d.id > greatest(b.after_id, b.done_through) AND d.id <= b.through_id
+                ORDER BY d.id LIMIT p_limit) d
             GROUP BY 1, 2;
     END IF;
     IF channels IS NOT NULL THEN
