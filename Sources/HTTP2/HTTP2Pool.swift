@@ -40,7 +40,7 @@ package final class HTTP2Pool {
     private var wasFull = false
     private var isAccepting = true
     private(set) var isClosed = false
-    private let idle: LoopSignal
+    private var drainers: [CheckedContinuation<Void, Never>] = []
 
     /// An idle pool; the first request opens the first connection.
     ///
@@ -63,7 +63,6 @@ package final class HTTP2Pool {
             first: configuration.backoffFirst, last: configuration.backoffLast, burst: configuration.connectBurst,
             perSecond: configuration.connectsPerSecond, now: now)
         growth = GrowthPlan(maximum: configuration.maxConnections, patience: configuration.growAfter)
-        idle = LoopSignal(loop: loop)
     }
 
     // MARK: Requests
@@ -106,11 +105,10 @@ package final class HTTP2Pool {
     /// Takes no more requests, finishes those it has, at the latest by `until`, and closes.
     package func drain(until: MonotonicTime) async {
         isAccepting = false
-        while table.count > 0 {
-            let left = until.since(.now())
-            guard left > .zero, await idle.wait(left) else { break }
-        }
-        close()
+        guard !isClosed else { return }
+        loop.schedule(after: until.since(.now())) { [weak self] in self?.close() }
+        wake()
+        await withCheckedContinuation { drainers.append($0) }
     }
 
     /// Ends everything at once: what was sent is unknown, what waits is not processed.
@@ -124,6 +122,8 @@ package final class HTTP2Pool {
         endWaiting(table.waiting, HTTP2Fault(.closed, "the pool was closed"))
         for timer in [wheelTimer, evaluationTimer].compactMap(\.self) { loop.cancel(timer) }
         handler = nil
+        for drainer in drainers { drainer.resume() }
+        drainers.removeAll()
     }
 
     /// The authorization source has a value, or another one.
@@ -154,7 +154,7 @@ package final class HTTP2Pool {
     func sendAgain(_ indices: [Int32]) {
         for index in indices.reversed() {
             statistics.resent += 1
-            unsafe table.slots[Int(index)].reset()
+            table.rewind(index)
             table.prepend(index)
         }
         if isClosed {
@@ -171,7 +171,7 @@ package final class HTTP2Pool {
         wheel.remove(index)
         table.release(index)
         handler?.requestEnded(tag: tag, outcome)
-        if table.count == 0 && !isAccepting { idle.raise() }
+        if table.count == 0 && !isAccepting { wake() }
     }
 
     private func endOverdue() {
@@ -262,6 +262,7 @@ extension HTTP2Pool: TurnHandler {
         isAwake = false
         guard !isClosed else { return }
         if !overdue.isEmpty { endOverdue() }
+        if table.count == 0 && !isAccepting { return close() }
         evaluate()
         if table.queued > 0 {
             for connection in connections where connection.room > 0 { connection.offer() }

@@ -45,7 +45,10 @@ private func clientGotFrame(
     guard let frame = unsafe frame else { return 0 }
     let header = unsafe frame.pointee.hd
     switch header.type {
-    case FrameType.headers, FrameType.data:
+    case FrameType.headers:
+        let ends = header.flags & FrameFlag.endStream != 0
+        unsafe with(user, ()) { $0.headersComplete(header.stream_id, ends: ends) }
+    case FrameType.data:
         if header.flags & FrameFlag.endStream != 0 { unsafe with(user, ()) { $0.peerEnded(header.stream_id) } }
     case FrameType.settings:
         if header.flags & FrameFlag.ack == 0 { unsafe with(user, ()) { $0.settingsCame() } }

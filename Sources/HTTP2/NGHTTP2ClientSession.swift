@@ -268,8 +268,8 @@ import Glibc
             var status: UInt16 = 0
             for index in 0..<value.count { status = status &* 10 &+ UInt16(unsafe value[index] &- 48) }
             // 1xx announce an answer and are none.
-            if status >= 200 { unsafe slot.pointee.status = status }
-        } else if !names.kept.isEmpty, unsafe slot.pointee.status != 0 {
+            if status >= 200 { unsafe slot.pointee.incomingStatus = status }
+        } else if !names.kept.isEmpty, unsafe slot.pointee.incomingStatus != 0 {
             unsafe keep(name, value, index)
         }
     }
@@ -294,6 +294,13 @@ import Glibc
         // Nobody answers a push with a book: what comes beyond reason is cut off by a reset.
         if extra.received > 16 * names.bodyLimit { completed(index, stream) }
         table.extras[index] = extra
+    }
+
+    /// A header block is complete; `ends`: and with it the peer's side of the stream.
+    func headersComplete(_ stream: Int32, ends: Bool) {
+        guard let index = slot(of: stream) else { return }
+        unsafe table.slots[Int(index)].status = unsafe table.slots[Int(index)].incomingStatus
+        if ends { peerEnded(stream) }
     }
 
     /// The peer's side of the stream has ended.

@@ -29,8 +29,10 @@ import Reactor
     var bodySent = 0
     /// The fill of the transport's buffer in which its body went out.
     var fill: UInt32 = 0
-    /// The final status of the answer; 0 until it has come.
+    /// The final status of the answer; 0 until its header block is complete.
     var status: UInt16 = 0
+    /// The status in a header block that is still coming.
+    var incomingStatus: UInt16 = 0
     var flags: Flags = []
     /// Neighbours in the queue; `next` also links free slots.
     var previous: Int32 = -1
@@ -40,9 +42,6 @@ import Reactor
         self.request = request
         self.head = head
     }
-
-    /// As it was before it was sent.
-    mutating func reset() { self = RequestSlot(request: request, head: head) }
 }
 
 /// What an answer has besides a status.
@@ -119,6 +118,13 @@ struct ResponseExtra {
             unsafe (slots + index).initialize(to: slot)
             firstFree = Int32(index)
         }
+    }
+
+    /// Makes a request as it was before it was sent.
+    func rewind(_ index: Int32) {
+        let slot = unsafe slots + Int(index)
+        if unsafe slot.pointee.flags.contains(.hasExtra) { extras[index] = nil }
+        unsafe slot.pointee = unsafe RequestSlot(request: slot.pointee.request, head: slot.pointee.head)
     }
 
     /// The answer that has come so far.

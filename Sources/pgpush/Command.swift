@@ -18,6 +18,7 @@ import PushStore
     func run(_ words: [String]) -> ExitCode {
         // A socket whose peer has gone is reported by its error code, never by a signal.
         pgpush_ignore_sigpipe()
+        Interrupt.install()
         return enter(VerbCatalogue.root, words)
     }
 

@@ -28,7 +28,7 @@ reading=$(h2load_run "$connections")
 echo "h2load, reading its list of URIs alone: $reading CPU s"
 for pair in $(seq "$pairs"); do
     theirs=$(h2load_run "$count")
-    grep -q "$count succeeded" "$data/out.log" || { cat "$data/out.log"; exit 1; }
+    grep -q "$count done" "$data/out.log" || { cat "$data/out.log"; exit 1; }
     rate=$(sed -n 's/^finished in .*, \([0-9.]*\) req.*/\1/p' "$data/out.log")
     line=$(taskset -c 0 "$client" push --port "$port" --ca "$data/ca.crt" --tokens "$data/tokens.txt" \
         --payload "$data/payload.json" --bearer "$data/bearer.txt" --count "$count" \

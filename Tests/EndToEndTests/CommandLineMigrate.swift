@@ -10,7 +10,7 @@ import Testing
 @Suite("pgpush migrate") struct CommandLineMigrate {
     private func emptyDatabase(_ options: String = "") throws -> (TestDatabase, CommandLineRunner) {
         let database = try PostgresCluster.shared().createEmptyDatabase(options: options)
-        return (database, CommandLineRunner(database))
+        return (database, try CommandLineRunner(database))
     }
 
     /// SwiftPM does not list embedded files, so this notices one that was forgotten.
@@ -118,6 +118,21 @@ import Testing
         #expect(try database.value("SELECT apns_id_device(apns_id(1, 5))") == "5")
     }
 
+    /// A table that somebody holds is waited for.
+    @Test func waitsForLocks() throws {
+        let (database, pgpush) = try migratedDatabase()
+        let session = database.openSession()
+        defer { session.close() }
+        try session.run("BEGIN; LOCK TABLE devices IN ACCESS EXCLUSIVE MODE")
+        let migrating = try pgpush.start("migrate")
+        let waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'devices'::regclass AND NOT granted"
+        let deadline = Date().addingTimeInterval(30)
+        while try database.number(waiting) == 0, Date() < deadline {}
+        #expect(try database.number(waiting) > 0)
+        try session.run("COMMIT")
+        #expect(migrating.exitCode() == 0)
+    }
+
     @Test func environmentDefault() throws {
         let (database, pgpush) = try emptyDatabase()
         func fresh() throws -> String? {
@@ -168,7 +183,7 @@ import Testing
         let role = "nobody_\(database.name)"
         try database.psql("CREATE ROLE \(role) LOGIN")
         let url = database.cluster.connectionString(database: database.name, user: role)
-        let result = try pgpush.with(["DATABASE_URL": url]).run("migrate")
+        let result = try pgpush.on(url).run("migrate")
         #expect(result.status == 4)
         #expect(result.errors.contains("SQLSTATE 42501") && result.errors.contains("hint:"))
     }
@@ -181,7 +196,7 @@ import Testing
         func user(_ role: String) throws -> CommandLineRunner {
             let name = "\(role)_of_\(database.name)"
             try database.psql("CREATE ROLE \(name) LOGIN IN ROLE pgpush_\(role)")
-            return pgpush.with(["DATABASE_URL": database.cluster.connectionString(database: database.name, user: name)])
+            return pgpush.on(database.cluster.connectionString(database: database.name, user: name))
         }
         let token = String(repeating: "ab", count: 32)
         let producer = try user("producer")

@@ -8,10 +8,19 @@ import Testing
 struct CommandLineRunner: Sendable {
     var environment: [String: String] = [:]
 
-    /// A runner for a database.
-    init(_ database: TestDatabase) { environment["DATABASE_URL"] = database.connectionString }
+    /// A runner for a database; with `PGPUSH_TEST_POOLER` through a pooler, and around it where pgpush goes around.
+    init(_ database: TestDatabase) throws {
+        environment["DATABASE_URL"] = database.connectionString
+        guard Pooler.isWanted else { return }
+        let pooler = try Pooler.shared(before: database.cluster)
+        environment["DATABASE_URL"] = pooler.connectionString(database: database.name)
+        environment["DATABASE_DIRECT_URL"] = database.connectionString
+    }
 
     init() {}
+
+    /// The same for another database or user.
+    func on(_ url: String) -> CommandLineRunner { with(["DATABASE_URL": url, "DATABASE_DIRECT_URL": ""]) }
 
     /// The same with more variables; an empty value counts as unset for pgpush.
     func with(_ more: [String: String]) -> CommandLineRunner {
@@ -108,7 +117,7 @@ final class RunningCommand: @unchecked Sendable {
 
     func send(_ signal: Int32) { process.signal(signal) }
 
-    /// Waits for the end; nil when it does not come within 30 s. A death by signal is 128 + its number.
+    /// Waits at most 30 s for the end: nil when it does not come, 128 + its number for a death by signal.
     func exitCode() -> Int32? { waits { $0.hasEnded } ? process.wait() : nil }
 
     private func waits(_ isThere: (RunningCommand) -> Bool) -> Bool {
@@ -123,7 +132,7 @@ final class RunningCommand: @unchecked Sendable {
 /// A database that `pgpush migrate` has made ready.
 func migratedDatabase() throws -> (TestDatabase, CommandLineRunner) {
     let database = try PostgresCluster.shared().createEmptyDatabase()
-    let runner = CommandLineRunner(database)
+    let runner = try CommandLineRunner(database)
     try runner.output("migrate")
     return (database, runner)
 }

@@ -109,6 +109,8 @@ struct AnswerTests {
             #expect(stuck.recorder.order.count == 5 && stuck.recorder.endedTwice == [])
             #expect(stuck.recorder.count { $0.unknownCode == .closed } == 1)
             #expect(stuck.recorder.count { $0.notProcessedCode == .closed } == 4)
+            // Draining again is harmless, and so is closing.
+            await stuck.pool.drain(until: .distantFuture)
             stuck.close()
         }
     }

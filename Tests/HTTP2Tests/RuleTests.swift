@@ -298,3 +298,26 @@ struct RequestTableTests {
         #expect(table.heads.capacity == 16)
     }
 }
+
+@Suite("Address book")
+struct AddressBookTests {
+    private func addresses(_ hosts: [String]) throws -> [SocketAddress] {
+        try hosts.flatMap { try SocketAddress.lookUp(host: $0, port: 443) }
+    }
+
+    @Test("connections spread over all addresses; the family that the resolver prefers comes first")
+    func spread() throws {
+        let found = try addresses(["10.0.0.1", "10.0.0.2", "10.0.0.3", "::1"])
+        var book = AddressBook()
+        var used: [String] = []
+        for turn in 0..<6 {
+            let first = try #require(book.ordered(found, turn: turn).first)
+            book.acquire(first)
+            used.append(first.host)
+        }
+        #expect(used.sorted() == ["10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.3"])
+        book.release(found[1])
+        #expect(book.ordered(found, turn: 0).map(\.host) == ["10.0.0.2", "10.0.0.1", "10.0.0.3", "::1"])
+        #expect(book.ordered([], turn: 3).isEmpty)
+    }
+}

@@ -124,6 +124,17 @@ import Testing
         }
     }
 
+    @Test func theWalkMayBeginWhereTheLastOneDid() throws {
+        for hours in [3, 2, 1] { try database.notify("user_id, scheduled_at", "'a', now() - interval '\(hours) h'") }
+        let claimed = try database.psql(
+            """
+            SELECT notification_id, scheduled_at < now() FROM claim_notifications(gen_random_uuid(), '{default}', '{24h}', 10, 500, '75 s',
+                ARRAY[now() - interval '150 min']) ORDER BY 1
+            """)
+        #expect(claimed == [["2", "t"], ["3", "t"]])
+        #expect(try worker.claim().map(\.notification) == [1])
+    }
+
     @Test func listsOfUsers() throws {
         try database.addDevices(1000)
         let small = try database.notify("user_ids", "'{u5,u3,nobody,u10}'")

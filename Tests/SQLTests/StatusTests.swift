@@ -153,6 +153,16 @@ import Testing
         #expect(try worker.finalise(id) == [])
     }
 
+    @Test func truncatingTakesAllAlong() throws {
+        try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast())
+        try database.psql("TRUNCATE scheduled_notifications RESTART IDENTITY")
+        #expect(try database.number("SELECT count(*) FROM notification_batches") == 0)
+        let id = try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast())
+        #expect(try worker.finalise(id) == ["sent"])
+    }
+
     @Test func cancellingWakesTheWorkers() throws {
         let listener = database.openSession()
         try listener.run("LISTEN pgpush_cancel; LISTEN pgpush")

@@ -17,6 +17,7 @@ package final class PsqlSession: @unchecked Sendable {
     private var output = Data()
     private var errors = Data()
     private var openStreams = 0
+    private var generation = 0
     private var count = 0
 
     private static let null = "\u{1}"
@@ -82,6 +83,13 @@ package final class PsqlSession: @unchecked Sendable {
             let (rows, messages) = (take(output), take(errors))
             if let rows, let messages {
                 (output, errors) = (Data(), Data())
+                if messages.contains(/connection to (?:the )?server|closed the connection/) {
+                    // It would go on without one, and report every statement as done.
+                    process?.signal(SIGKILL)
+                    process?.wait()
+                    reset()
+                    throw CommandError(description: "the connection is lost: \(messages)")
+                }
                 if let failure = SQLFailure(psqlMessages: messages) {
                     try? input?.write(contentsOf: Data("ROLLBACK;\n".utf8))
                     throw failure
@@ -147,6 +155,7 @@ package final class PsqlSession: @unchecked Sendable {
         for end in [stdin.reader, stdout.writer, stderr.writer] { try end.close() }
         (output, errors) = (Data(), Data())
         openStreams = 2
+        generation += 1
         input = stdin.writer
         read(stdout.reader, isErrors: false)
         read(stderr.reader, isErrors: true)
@@ -154,26 +163,31 @@ package final class PsqlSession: @unchecked Sendable {
     }
 
     private func read(_ handle: FileHandle, isErrors: Bool) {
-        let thread = Thread { [weak self] in
+        // What an earlier psql still had to say is not ours.
+        let generation = generation
+        Thread { [weak self] in
             // FileHandle would wait until all it was asked for has come.
             var bytes = [UInt8](repeating: 0, count: 65536)
-            while case let count = Glibc.read(handle.fileDescriptor, &bytes, bytes.count), count > 0 {
-                guard let self else { return }
-                state.lock()
-                if isErrors {
-                    errors.append(contentsOf: bytes[..<count])
-                } else {
-                    output.append(contentsOf: bytes[..<count])
-                }
-                state.broadcast()
-                state.unlock()
+            while true {
+                let count = Glibc.read(handle.fileDescriptor, &bytes, bytes.count)
+                guard let self, received(bytes.prefix(max(0, count)), isErrors, generation), count > 0 else { return }
             }
-            guard let self else { return }
-            state.lock()
+        }.start()
+    }
+
+    /// Takes what a psql wrote, nothing at its end; false when it is not the present one.
+    private func received(_ bytes: ArraySlice<UInt8>, _ isErrors: Bool, _ generation: Int) -> Bool {
+        state.lock()
+        defer { state.unlock() }
+        guard generation == self.generation else { return false }
+        if bytes.isEmpty {
             openStreams -= 1
-            state.broadcast()
-            state.unlock()
+        } else if isErrors {
+            errors.append(contentsOf: bytes)
+        } else {
+            output.append(contentsOf: bytes)
         }
-        thread.start()
+        state.broadcast()
+        return true
     }
 }

@@ -17,7 +17,9 @@ DECLARE
     chosen  bigint;
 BEGIN
     FOR attempt IN 1 .. 16 LOOP
-        chosen := pgpush_choose_broadcast(p_apps);
+        -- A row that came to nothing stays locked till the end, so only the first may be waited for: two callers that each hold
+        -- one and wait for the other's would never end.
+        chosen := pgpush_choose_broadcast(p_apps, attempt = 1);
         EXIT WHEN chosen IS NULL;
         SELECT * INTO n FROM scheduled_notifications s
         WHERE s.id = chosen AND ((s.status = 'sending' AND s.walking) OR s.status = 'pending') FOR NO KEY UPDATE;
@@ -69,7 +71,7 @@ $$;
 COMMENT ON FUNCTION claim_broadcasts(uuid, text[], interval[], integer, integer, interval) IS
     'Worker: cuts up to p_batches slices of p_batch_size devices from one live broadcast, the least recently served one, and returns them leased.';
 
-CREATE OR REPLACE FUNCTION pgpush_choose_broadcast(p_apps text[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION pgpush_choose_broadcast(p_apps text[], may_wait boolean) RETURNS bigint
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
@@ -85,22 +87,22 @@ BEGIN
          WHERE n.app = a.app AND n.status = 'pending' AND n.broadcast AND n.scheduled_at <= now()
          ORDER BY n.scheduled_at, n.id LIMIT 16)) c
     WHERE NOT pgpush_is_paused(a.app);
-    IF cardinality(candidates) > 1 THEN
+    IF cardinality(candidates) > 1 OR NOT may_wait THEN
         SELECT n.id INTO chosen FROM scheduled_notifications n
         WHERE n.id = ANY (candidates) AND (n.walking OR n.status = 'pending')
         ORDER BY n.served_at NULLS FIRST, n.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     END IF;
-    RETURN coalesce(chosen, candidates[1]);
+    RETURN coalesce(chosen, CASE WHEN may_wait THEN candidates[1] END);
 END
 $$;
-COMMENT ON FUNCTION pgpush_choose_broadcast(text[]) IS
-    'Internal: the live or due broadcast that was served longest ago, one that nobody has locked if there is a choice.';
+COMMENT ON FUNCTION pgpush_choose_broadcast(text[], boolean) IS
+    'Internal: the live or due broadcast that was served longest ago; one that nobody has locked if there is a choice, or waiting is not allowed.';
 
 CREATE OR REPLACE FUNCTION pgpush_walk(
     n scheduled_notifications, p_batches integer, p_batch_size integer,
     OUT bounds bigint[], OUT last_count integer, OUT more boolean)
     LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     want constant int := p_batches * p_batch_size;
@@ -112,10 +114,12 @@ BEGIN
     FROM (SELECT s.id, row_number() OVER (ORDER BY s.id) AS position
           FROM (SELECT d.id
                 FROM (VALUES ('production'), ('sandbox')) e(environment), LATERAL (
+                    -- Compared as rows, because the planner must not see three conditions: for a rare environment it would
+                    -- walk the primary key instead, past everybody else's devices.
                     SELECT d.id FROM devices d
-                    WHERE d.app = n.app AND d.environment = e.environment AND d.is_active
-                      AND d.id > n.cursor_id AND d.id <= n.upper_id
-                    ORDER BY d.id LIMIT want + 1) d
+                    WHERE d.is_active AND (d.app, d.environment, d.id) > (n.app, e.environment, n.cursor_id)
+                      AND (d.app, d.environment, d.id) <= (n.app, e.environment, n.upper_id)
+                    ORDER BY d.app, d.environment, d.id LIMIT want + 1) d
                 WHERE n.environment IS NULL OR e.environment = n.environment
                 ORDER BY d.id LIMIT want + 1) s) w;
     more := total > want;

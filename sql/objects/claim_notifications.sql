@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION claim_notifications(
     p_owner uuid, p_apps text[], p_max_lateness interval[], p_limit integer, p_batch_size integer, p_lease interval,
     p_since timestamptz[] DEFAULT NULL)
     RETURNS SETOF pgpush_unit LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+    SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
     SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE

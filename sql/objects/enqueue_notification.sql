@@ -49,6 +49,12 @@ BEGIN
         EXIT WHEN FOUND;  -- else it was deleted in between
     END LOOP;
 
+    IF known.id IS NULL THEN
+        RAISE serialization_failure USING
+            MESSAGE = 'the notification with this idempotency_key was inserted after this transaction began',
+            HINT = 'Run the transaction again.';
+    END IF;
+
     -- A repeat: the same once everything has its normal form. A due time that was not given is no difference.
     given.id := known.id;
     given.scheduled_at := coalesce(given.scheduled_at, known.scheduled_at);

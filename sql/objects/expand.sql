@@ -4,7 +4,8 @@
 CREATE OR REPLACE FUNCTION expand(p_notifications bigint[], p_batches integer[], p_limit integer)
     RETURNS TABLE (unit integer, environment text, device_ids bigint[], device_tokens text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -41,10 +42,12 @@ BEGIN
             JOIN (VALUES ('production'), ('sandbox')) e(environment)
                 ON environments[x.o] IS NULL OR e.environment = environments[x.o],
             LATERAL (
+                -- Compared as rows, as in pgpush_walk: only the index of the walk will do.
                 SELECT d.id, d.device_token FROM devices d
-                WHERE d.app = apps[x.o] AND d.environment = e.environment AND d.is_active
-                  AND d.id > greatest(b.after_id, b.done_through) AND d.id <= b.through_id
-                ORDER BY d.id LIMIT p_limit) d
+                WHERE d.is_active
+                  AND (d.app, d.environment, d.id) > (apps[x.o], e.environment, greatest(b.after_id, b.done_through))
+                  AND (d.app, d.environment, d.id) <= (apps[x.o], e.environment, b.through_id)
+                ORDER BY d.app, d.environment, d.id LIMIT p_limit) d
             GROUP BY 1, 2;
     END IF;
     IF channels IS NOT NULL THEN

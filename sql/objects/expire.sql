@@ -13,7 +13,7 @@ COMMENT ON FUNCTION pgpush_expire(bigint[]) IS 'Internal: pending notifications 
 
 CREATE OR REPLACE FUNCTION pgpush_expire_late(app text, max_lateness interval, most integer) RETURNS bigint
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET jit = off
 AS $$
 DECLARE
     -- Computed from now(): scheduled_at plus an interval could overflow for a row at the end of time.

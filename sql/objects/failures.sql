@@ -1,10 +1,21 @@
 -- The ledger's partitions: one for each day, made ahead, dropped when the time of keeping is over.
 
+CREATE OR REPLACE FUNCTION pgpush_keep_failures() RETURNS interval
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce(nullif(current_setting('pgpush.keep_failures', true), '')::interval, interval '30 days');
+EXCEPTION WHEN data_exception THEN
+    RETURN interval '30 days';  -- a setting that is no interval must not stop the sweep
+END
+$$;
+COMMENT ON FUNCTION pgpush_keep_failures() IS 'Internal: how long the ledger is kept: the setting pgpush.keep_failures, or 30 days.';
+
 CREATE OR REPLACE FUNCTION pgpush_maintain_failures(p_keep interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 DECLARE
-    keep  constant interval := coalesce(p_keep, nullif(current_setting('pgpush.keep_failures', true), '')::interval, interval '30 days');
+    keep  constant interval := coalesce(p_keep, pgpush_keep_failures());
     today constant date := (now() AT TIME ZONE 'UTC')::date;
     old   text[];
     due   int[];

@@ -2,7 +2,7 @@
 
 CREATE OR REPLACE FUNCTION next_due(p_apps text[]) RETURNS bigint
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET jit = off
 AS $$
 DECLARE
     v_app text;

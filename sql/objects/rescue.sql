@@ -2,7 +2,7 @@
 
 CREATE OR REPLACE FUNCTION pgpush_rescue_direct(p_owner uuid, p_app text, p_limit integer, p_lease interval, p_grace interval)
     RETURNS SETOF pgpush_unit LANGUAGE plpgsql
-    SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET jit = off
 AS $$
 DECLARE
     lost  bigint[]; once bigint[];

@@ -60,7 +60,9 @@ AS $$
     FROM unnest(b_unit, b_state, b_charged, b_delay_ms, b_environment, b_topic) WITH ORDINALITY
              x(unit, state, charged, delay, environment, topic, b)
     JOIN (SELECT r.b, array_agg(r.id ORDER BY abs(r.id)) AS ids FROM unnest(r_batch, r_device) r(b, id) GROUP BY 1) d ON d.b = x.b,
-    LATERAL (SELECT CASE WHEN statuses[x.unit] = 'sending' THEN coalesce(x.state, 'ready') ELSE 'abandoned' END AS state) s
+    -- Of a notification that is being cancelled nothing is sent again: retry_notification finds there who was not reached.
+    LATERAL (SELECT CASE WHEN statuses[x.unit] <> 'sending' THEN 'abandoned' WHEN x.state = 'parked' THEN 'parked' ELSE 'ready' END
+             AS state) s
     WHERE results[x.unit] = 'applied' AND numbers[x.b] IS NOT NULL;
 $$;
 COMMENT ON FUNCTION pgpush_settle_again(bigint[], integer[], integer[], integer[], integer[], integer[], integer[], uuid, text[],

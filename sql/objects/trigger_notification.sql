@@ -103,6 +103,17 @@ END
 $$;
 COMMENT ON FUNCTION pgpush_notification_deleted() IS 'Internal: trigger; batches go with their notification.';
 
+CREATE OR REPLACE FUNCTION pgpush_notification_truncated() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
+AS $$
+BEGIN
+    -- With RESTART IDENTITY the same numbers come again: what is left of the old ones would be taken for theirs.
+    TRUNCATE notification_batches, delivery_failures;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION pgpush_notification_truncated() IS 'Internal: trigger; batches and ledger go with all notifications.';
+
 CREATE OR REPLACE TRIGGER a_insert BEFORE INSERT ON scheduled_notifications
     FOR EACH ROW EXECUTE FUNCTION pgpush_notification_insert();
 CREATE OR REPLACE TRIGGER a_content BEFORE UPDATE OF
@@ -115,5 +126,7 @@ CREATE OR REPLACE TRIGGER c_touch BEFORE UPDATE ON scheduled_notifications
     FOR EACH ROW WHEN (NEW.updated_at IS DISTINCT FROM now()) EXECUTE FUNCTION pgpush_touch();
 CREATE OR REPLACE TRIGGER d_inserted AFTER INSERT ON scheduled_notifications REFERENCING NEW TABLE AS inserted
     FOR EACH STATEMENT EXECUTE FUNCTION pgpush_notification_inserted();
+CREATE OR REPLACE TRIGGER d_truncated AFTER TRUNCATE ON scheduled_notifications
+    FOR EACH STATEMENT EXECUTE FUNCTION pgpush_notification_truncated();
 CREATE OR REPLACE TRIGGER d_deleted AFTER DELETE ON scheduled_notifications REFERENCING OLD TABLE AS deleted
     FOR EACH STATEMENT EXECUTE FUNCTION pgpush_notification_deleted();

@@ -45,7 +45,7 @@ extension Verb {
         if target.isBroadcast, !(try call.mayBroadcast()) { return .failed }
 
         let notification = arguments
-        let stored = try call.withStore { store in
+        let stored = try call.explainingJSON { store in
             let id = try await store.enqueue(notification)
             // A producer's role may not be allowed to read rows back; the id alone is a success too.
             return (id, try? await store.receipt(id))
@@ -56,6 +56,18 @@ extension Verb {
 }
 
 extension Invocation {
+    /// Runs `body` with a store; PostgreSQL does not say which of the values it could not read.
+    fileprivate func explainingJSON<T: Sendable>(
+        _ body: @escaping @Sendable (OperatorStore) async throws -> T
+    ) throws -> T {
+        do {
+            return try withStore(body)
+        } catch var failure as CommandFailure where failure.sqlState == "22P02" && failure.hint == nil {
+            failure.hint = "--data, --aps and --raw-payload take JSON; put it into single quotes for the shell"
+            throw failure
+        }
+    }
+
     /// Asks before a broadcast, if somebody is there to be asked.
     fileprivate func mayBroadcast() throws -> Bool {
         guard console.canAsk, !arguments.has(.yes) else { return true }
@@ -65,7 +77,8 @@ extension Invocation {
         audience.add("environment", arguments.text(.environment))
         let everyone = audience
         let count = try withStore { store in try await store.audienceCount(everyone) }
-        if console.confirms("This goes to \(Numbers.grouped(count)) devices. Store it?") { return true }
+        let devices = count == 1 ? "1 device" : "\(Numbers.grouped(count)) devices"
+        if console.confirms("This goes to \(devices). Store it?") { return true }
         console.note("nothing was stored")
         return false
     }

@@ -1,7 +1,6 @@
 // watch: follows one notification to its end. On a terminal one line is redrawn twice a second; elsewhere a line is written when
 // something has changed. A database that goes away is waited for, as a worker would.
 
-import Glibc
 import Postgres
 import PushStore
 import Reactor
@@ -111,20 +110,6 @@ extension ProgressSnapshot {
             status: progress.status, total: progress.total, accepted: progress.accepted, rejected: progress.rejected,
             unknown: progress.unknown, rate: rate,
             dueIn: progress.status == "pending" && progress.dueIn > 0 ? progress.dueIn : nil)
-    }
-}
-
-/// What SIGINT does to a verb that is not a worker.
-enum Interrupt {
-    /// Ends with exit code 130.
-    static func exitQuietly() { signal(SIGINT) { _ in _exit(ExitCode.interrupted.rawValue) } }
-
-    /// The same, on a new line: the live line has no end of its own.
-    static func breakLine() {
-        signal(SIGINT) { _ in
-            _ = unsafe write(STDERR_FILENO, "\n", 1)
-            _exit(ExitCode.interrupted.rawValue)
-        }
     }
 }
 

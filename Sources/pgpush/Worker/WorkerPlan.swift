@@ -20,6 +20,8 @@ struct WorkerPlan: Sendable {
     let push: PushSettings
     let tls: TLSClientContext
     let environment: PushEnvironment?
+    /// Set variables that this version can do without, but does not honour.
+    let unused: [String]
 
     let schema: SchemaName
     let database: PostgresConfiguration
@@ -39,6 +41,7 @@ struct WorkerPlan: Sendable {
         grace = .seconds(try arguments.integer(.grace, 0...3_600) ?? 25)
         logger = try Self.logger(call.environment)
         environment = try PushSettings.defaultEnvironment(settings)
+        unused = ["PGPUSH_HTTP"].filter { settings[$0] != nil }
         push = try PushSettings(call.environment)
         tls = try push.trust.load()
         let where_ = try call.databaseSettings()
@@ -89,6 +92,9 @@ struct WorkerPlan: Sendable {
 
     /// Says what works but is probably not meant.
     func warn(_ facts: DatabaseFacts) {
+        for variable in unused {
+            logger.warning("a variable is set that this version does not use", [.variable: variable])
+        }
         if let environment, environment.rawValue != facts.defaultEnvironment {
             logger.warning(
                 "devices are registered for another environment by default than APNS_ENVIRONMENT says; run 'pgpush migrate'",
@@ -99,5 +105,6 @@ struct WorkerPlan: Sendable {
 
 extension LogKey {
     fileprivate static let found = LogKey("environment.found")
+    fileprivate static let variable = LogKey("environment.variable")
     fileprivate static let wanted = LogKey("environment.wanted")
 }

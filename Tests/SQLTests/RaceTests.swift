@@ -1,0 +1,247 @@
+// Several sessions at once: claims do not overlap, a cancel means what it says, nothing stays unfinished, nobody deadlocks.
+
+import Foundation
+import TestSupport
+import Testing
+
+@Suite struct RaceTests {
+    let database: TestDatabase
+
+    init() throws { database = try .make() }
+
+    /// Runs `work` on as many threads as there are numbers; rethrows the first error.
+    private func together(_ count: Int, _ work: @escaping @Sendable (Int) throws -> Void) throws {
+        let failures = Failures()
+        let group = DispatchGroup()
+        for number in 0..<count {
+            group.enter()
+            Thread {
+                do { try work(number) } catch { failures.add(error) }
+                group.leave()
+            }.start()
+        }
+        group.wait()
+        if let first = failures.first { throw first }
+    }
+
+    private final class Failures: @unchecked Sendable {
+        private let lock = NSLock()
+        private var errors: [any Error] = []
+        func add(_ error: any Error) { lock.withLock { errors.append(error) } }
+        var first: (any Error)? { lock.withLock { errors.first } }
+    }
+
+    @Test func claimersShareTheWork() throws {
+        try database.addDevices(100)
+        try database.psql(
+            "INSERT INTO scheduled_notifications (user_id, title) SELECT 'u' || (1 + i % 100), 'x' FROM generate_series(1, 2000) i"
+        )
+        let all = try database.notify("broadcast", "true")
+        let database = database
+        try together(3) { _ in
+            let worker = QueueWorker(database)
+            while case let units = try worker.claim(limit: 50) + worker.claimBroadcast(batches: 2, batchSize: 5),
+                !units.isEmpty
+            {
+                #expect(try worker.accept(units).allSatisfy { $0 == "applied" })
+                if units.contains(where: { $0.batch > 0 }) { try worker.finalise(all) }
+            }
+        }
+        #expect(
+            try database.psql(
+                "SELECT status, count(*), sum(accepted_count), max(epoch) FROM scheduled_notifications GROUP BY 1")
+                == [["sent", "2001", "2100", "1"]])
+        #expect(try database.number("SELECT count(*) FROM notification_batches") == 20)
+        #expect(try database.number("SELECT count(DISTINCT owner) FROM notification_batches") > 1)
+    }
+
+    @Test("F23 a cancel that races with a claim: the row is either sent or cancelled, 200 rounds")
+    func cancelAgainstClaim() throws {
+        let worker = QueueWorker(database)
+        let operators = database.openSession()
+        defer { operators.close() }
+        var outcomes: Set<String> = []
+        for _ in 1...200 {
+            let id = try database.notify()
+            try operators.start("SELECT cancel_notification(\(id))")
+            let claimed = try worker.claim().map(\.notification)
+            let said = try operators.finish()[0][0] ?? ""
+            outcomes.insert(said)
+            #expect(said == (claimed == [id] ? "cancelling" : "cancelled"))
+            if said == "cancelling" {
+                try worker.settle(Outcome(unit: Unit(notification: id, batch: 0, epoch: 1), accepted: 1))
+            }
+            #expect(try database.status(id) == "cancelled")
+        }
+        #expect(!outcomes.isEmpty)
+    }
+
+    @Test func theLastTwoBatchesSeeEachOther() throws {
+        try database.addDevices(4)
+        let (first, second) = (QueueWorker(database), QueueWorker(database))
+        for round in 1...100 {
+            let id = try database.notify("broadcast", "true")
+            let units = [
+                try first.claimBroadcast(batches: 1, batchSize: 2)[0],
+                try second.claimBroadcast(batches: 1, batchSize: 2)[0],
+            ]
+            // Both settle before either commits; then each finalises after its own commit.
+            try first.session.run("BEGIN")
+            try second.session.run("BEGIN")
+            #expect(try first.settle(Outcome(unit: units[0], accepted: 2)) == "applied")
+            #expect(try second.settle(Outcome(unit: units[1], accepted: 2)) == "applied")
+            try first.session.run("COMMIT")
+            if round.isMultiple(of: 2) {
+                #expect(try first.finalise(id) == [])
+                try second.session.run("COMMIT")
+            } else {
+                try second.session.run("COMMIT")
+                #expect(try first.finalise(id) == ["sent"])
+            }
+            try second.finalise(id)
+            #expect(try database.status(id) == "sent")
+        }
+    }
+
+    @Test func finalisersWaitForOneAnother() throws {
+        try database.addDevices(2)
+        let (first, second) = (QueueWorker(database), QueueWorker(database))
+        let id = try database.notify("broadcast", "true")
+        try first.accept(first.claimBroadcast())
+        try first.session.run("BEGIN")
+        #expect(try first.finalise(id) == ["sent"])
+        try second.session.start("SELECT * FROM finalise('{\(id)}')")
+        #expect(second.session.isBusy(after: 0.2))
+        try first.session.run("COMMIT")
+        #expect(try second.session.finish() == [])
+    }
+
+    @Test func theOnlyBroadcastIsWaitedFor() throws {
+        try database.addDevices(20)
+        let (first, second) = (QueueWorker(database), QueueWorker(database))
+        let id = try database.notify("broadcast", "true")
+        try first.session.run("BEGIN")
+        #expect(try first.claimBroadcast(batches: 1, batchSize: 5).map(\.batch) == [1])
+        let call = "SELECT batch_no FROM claim_broadcasts('\(second.owner)', '{default}', '{24h}', 1, 5, '75 s')"
+        try second.session.start(call)
+        #expect(second.session.isBusy(after: 0.2))
+        try first.session.run("COMMIT")
+        #expect(try second.session.finish() == [["2"]], "it goes on where the other stopped")
+
+        // Where there is another, nobody waits.
+        let other = try database.notify("broadcast", "true")
+        try first.session.run("BEGIN")
+        let taken = try first.claimBroadcast(batches: 1, batchSize: 5).map(\.notification)
+        #expect(
+            try second.claimBroadcast(batches: 1, batchSize: 5).map(\.notification)
+                == [id, other].filter { !taken.contains($0) })
+        try first.session.run("COMMIT")
+        // The wait has an end.
+        try first.session.run("BEGIN; SELECT FROM scheduled_notifications FOR NO KEY UPDATE")
+        #expect(
+            try #require(throws: SQLFailure.self) {
+                try second.session.run("BEGIN; SET LOCAL lock_timeout = '100ms'; \(call)")
+            }.sqlState == "55P03")
+        try first.session.run("ROLLBACK")
+    }
+
+    @Test func noBatchIsHandedOutAfterACancelReturned() throws {
+        try database.addDevices(20)
+        let (worker, operators) = (QueueWorker(database), database.openSession())
+        defer { operators.close() }
+        let id = try database.notify("user_ids", "ARRAY(SELECT 'u' || i FROM generate_series(1, 20) i)")
+        #expect(try worker.claim(batchSize: 5).isEmpty)
+        // The claim is first: the cancel waits for it.
+        try worker.session.run("BEGIN")
+        #expect(try worker.claimBatches(limit: 1).count == 1)
+        try operators.start("SELECT cancel_notification(\(id))")
+        #expect(operators.isBusy(after: 0.2))
+        try worker.session.run("COMMIT")
+        #expect(try operators.finish() == [["cancelling"]])
+        #expect(try worker.claimBatches().isEmpty)
+
+        // The cancel is first: the claim finds nothing, without waiting.
+        let next = try database.notify("user_ids", "ARRAY(SELECT 'u' || i FROM generate_series(1, 20) i)")
+        #expect(try worker.claim(batchSize: 5).isEmpty)
+        try operators.run("BEGIN; SELECT cancel_notification(\(next))")
+        #expect(try worker.claimBatches().isEmpty)
+        try operators.run("COMMIT")
+        #expect(try worker.claimBatches().isEmpty)
+    }
+
+    @Test func oneTokenOneDevice() throws {
+        let database = database
+        for round in 1...20 {
+            try together(4) { number in
+                let session = database.openSession()
+                defer { session.close() }
+                try session.run("SELECT register_device('u\(number)', 'ab12cd\(10 + round)')")
+            }
+        }
+        #expect(try database.number("SELECT count(*) FROM devices") == 20)
+    }
+
+    @Test func oneKeyOneNotification() throws {
+        let database = database
+        for round in 1...20 {
+            try together(4) { _ in
+                let session = database.openSession()
+                defer { session.close() }
+                try session.run(
+                    "SELECT enqueue_notification(user_id => 'a', title => 'x', idempotency_key => 'k\(round)')")
+            }
+        }
+        #expect(try database.number("SELECT count(*) FROM scheduled_notifications") == 20)
+    }
+
+    @Test func settlesAndSweepsDoNotDeadlock() throws {
+        try database.addDevices(40)
+        let database = database
+        for _ in 1...10 { try database.notify("broadcast", "true") }
+        try together(4) { number in
+            let worker = QueueWorker(database)
+            for round in 1...25 {
+                if number == 3 {
+                    try worker.sweep(grace: "0 s")
+                    continue
+                }
+                let units =
+                    try worker.claimBroadcast(batches: 4, batchSize: 5)
+                    + worker.claimBatches(limit: 10, rescue: true, grace: "0 s")
+                let outcomes = units.map { unit in
+                    var outcome = Outcome(unit: unit, accepted: 1, rejected: 1)
+                    // All retire the same devices, in all orders, and send some again.
+                    outcome.retired = (1...40).shuffled().prefix(10).map {
+                        .init(device: $0, before: "now() + interval '1 s'")
+                    }
+                    outcome.again = [.init(devices: [round], delayMilliseconds: 0)]
+                    return outcome
+                }
+                try worker.settle(outcomes.shuffled())
+                if round.isMultiple(of: 5) {
+                    try worker.session.run(
+                        """
+                        WITH l AS MATERIALIZED (SELECT id FROM devices WHERE NOT is_active AND id % 3 = \(number) ORDER BY id FOR UPDATE)
+                        UPDATE devices d SET is_active = true FROM l WHERE d.id = l.id
+                        """)
+                }
+                for id in 1...10 { try worker.finalise(id) }
+            }
+        }
+        #expect(try database.number("SELECT count(*) FROM notification_batches") > 50)
+    }
+
+    @Test func aHeldTableOnlyDelays() throws {
+        // F27: somebody holds the table; the claim waits no longer than its lock_timeout, and works afterwards.
+        let (worker, holder) = (QueueWorker(database), database.openSession())
+        defer { holder.close() }
+        try database.notify()
+        try holder.run("BEGIN; LOCK TABLE scheduled_notifications IN ACCESS EXCLUSIVE MODE")
+        let failure = #expect(throws: SQLFailure.self) {
+            try worker.session.run("BEGIN; SET LOCAL lock_timeout = '100ms'; SELECT next_due('{default}')")
+        }
+        #expect(failure?.sqlState == "55P03")
+        try holder.run("COMMIT")
+        #expect(try worker.claim().count == 1)
+    }
+}
