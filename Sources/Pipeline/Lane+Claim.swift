@@ -87,6 +87,8 @@ extension Lane {
         case .broadcasts: claim = try await claims.claimBroadcasts(request)
         }
         if kind == .notifications { walk.claimed(claim.units, limit: room) }
+        // Whoever hears of a pause for the first time has not asked yet whether it is time for a probe.
+        if stage.pauses.isEmpty, !claim.pauses.isEmpty { schedule.foundWork(.probe) }
         stage.setPauses(claim.pauses)
         if claim.hasSplit { schedule.foundWork(.batches) }
         guard !claim.units.isEmpty else { return claim.hasSplit }

@@ -129,6 +129,7 @@ actor Supervisor {
                 let time = try await store.maintain(report, apps: laneSettings.apps, leases: laneSettings.leases)
                 let ahead = DatabaseClock.learn(databaseMicroseconds: time)
                 for route in settings.routes { route.token.setClockOffset(ahead) }
+                for lane in lanes { await lane.lookForLost() }
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }
