@@ -87,8 +87,11 @@ extension Lane {
         case .broadcasts: claim = try await claims.claimBroadcasts(request)
         }
         if kind == .notifications { walk.claimed(claim.units, limit: room) }
+        // Whoever hears of a pause for the first time has not asked yet whether it is time for a probe.
+        if stage.pauses.isEmpty, !claim.pauses.isEmpty { schedule.foundWork(.probe) }
         stage.setPauses(claim.pauses)
-        guard !claim.units.isEmpty else { return false }
+        if claim.hasSplit { schedule.foundWork(.batches) }
+        guard !claim.units.isEmpty else { return claim.hasSplit }
         counters.counts.units += UInt64(claim.units.count)
         let lease = LeaseClock(asked: asked, rules: settings.leases, using: &random)
         await expand(claim.units, claimed: claimed, lease: lease, isProbe: kind == .probe)

@@ -37,8 +37,9 @@ extension Lane {
         }
     }
 
-    /// Renews the leases whose time has come, of what makes progress: a wedged sender loses its leases by itself. A
-    /// unit that is no longer ours is not sent any more.
+    /// Renews the leases whose time has come, of what makes progress.
+    ///
+    /// A wedged sender loses its leases by itself; a unit that is no longer ours is not sent any more.
     private func renewDue() async throws(PostgresError) {
         let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
         let due = stage.unitsInWork.filter { $0.lease.renewAt <= asked && stage.makesProgress($0) }

@@ -104,6 +104,12 @@ actor Lane {
         if !cancelled.isEmpty { mayKeep.raise() }
     }
 
+    /// Units whose holder is gone fall due without a word from anybody, so an idle lane looks for them now and then.
+    func lookForLost() {
+        schedule.foundWork(.batches)
+        mayClaim.raise()
+    }
+
     /// Begins the end: nothing more is claimed or handed to the wire.
     func stop() {
         guard phase == .running else { return }

@@ -46,6 +46,8 @@ final class SendStage: HTTP2RequestHandler {
     private var freeSlots: [Int] = []
     private var isPumpPlanned = false
     private var isStopping = false
+    /// A pause has come up in this turn; what it covers is taken out of the pools at the end of the turn.
+    private var mustWithdrawHeld = false
 
     init(
         loop: EventLoop, retry: RetryPolicy, counters: LaneCounters, logger: Logger,
@@ -144,9 +146,22 @@ final class SendStage: HTTP2RequestHandler {
     func pause(_ scope: ScopePause) {
         guard pauses.insert(scope).inserted else { return }
         newPauses.insert(scope)
+        mustWithdrawHeld = true
+        planPump()
         logger.error(
             "sending is paused",
             [.app: scope.app, .environment: scope.environment?.rawValue, .topic: scope.topic, .reason: scope.reason])
+    }
+
+    /// A fault of all must not be met by each: what waits in a pool for a stream comes back and is parked.
+    private func withdrawHeld() {
+        mustWithdrawHeld = false
+        for feed in feeds.values {
+            feed.pool.withdraw { tag in
+                guard let unit = units[Int(tag >> 32)], !unit.isProbe else { return false }
+                return unit.isHeld(unit.segment(of: Int(tag & 0xffff_ffff)), byAnyOf: pauses)
+            }
+        }
     }
 
     /// What has been written down need not be written again.
@@ -181,6 +196,7 @@ final class SendStage: HTTP2RequestHandler {
 extension SendStage: TurnHandler {
     func turnEnded() {
         isPumpPlanned = false
+        if mustWithdrawHeld { withdrawHeld() }
         let now = BootTime(nanoseconds: SystemClock.bootNanoseconds)
         for feed in feeds.values { feed.pump(now, pauses: pauses, ended: endIfDecided) }
     }

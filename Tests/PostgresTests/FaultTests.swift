@@ -52,7 +52,7 @@ import Testing
             try cluster.start()
             let back = MonotonicTime.now()
             #expect(try await session.query(PostgresStatement("SELECT 1")).rows == 1)
-            #expect(back.elapsedMilliseconds < 5000)
+            #expect(back.elapsedMilliseconds < 15_000)
             #expect(session.connectionCount == 2)
         }
     }
@@ -69,7 +69,7 @@ import Testing
                 try await session.query(PostgresStatement("SELECT 1"), timeout: .milliseconds(300))
             }
             #expect(error.code == .deadline && error.outcome == .unknown && error.reaction == .retry)
-            #expect(start.elapsedMilliseconds < 2000)
+            #expect(start.elapsedMilliseconds < 10_000)
             // Another process of the server answers the new connection.
             #expect(try await session.query(PostgresStatement("SELECT 1")).rows == 1)
             kill(pid, SIGCONT)
@@ -106,7 +106,7 @@ import Testing
                     loop: actor.loop, configuration: configuration, logger: .silent, timeout: .seconds(5))
             }
             #expect(error.code == .unreachable && error.message.contains("400 ms"))
-            #expect((400..<2000).contains(start.elapsedMilliseconds))
+            #expect((400..<5000).contains(start.elapsedMilliseconds))
             let soon = MonotonicTime.now()
             let bound = await failure { () throws(PostgresError) in
                 _ = try await PostgresConnection.open(

@@ -9,6 +9,8 @@ import Foundation
 package final class Rig: Sendable {
     /// How much of the machine a test needs; together they take no more than there is.
     package enum Load: Int, Sendable {
+        /// A few pushes, and long waits.
+        case idle = 0
         /// A few pushes.
         case light = 1
         /// Thousands of pushes, or times that are measured: nothing else runs meanwhile.
@@ -90,9 +92,10 @@ package final class Rig: Sendable {
         return worker
     }
 
-    /// Runs another verb to its end.
-    package func pgpush(_ words: String...) throws -> CommandResult {
-        try Subprocess.run(SimulatorProcess.executable("pgpush").path, words, environment: environment)
+    /// Runs another verb to its end, with `more` in its environment.
+    package func pgpush(_ words: String..., more: [String: String] = [:]) throws -> CommandResult {
+        try Subprocess.run(
+            SimulatorProcess.executable("pgpush").path, words, environment: environment.merging(more) { $1 })
     }
 
     // MARK: The database

@@ -50,7 +50,7 @@ GRANT EXECUTE ON FUNCTION
     claim_notifications(uuid, text[], interval[], integer, integer, interval, timestamptz[], bigint[]),
     claim_broadcasts(uuid, text[], interval[], integer, integer, interval),
     claim_batches(uuid, text[], integer, interval, boolean, interval), claim_probe(uuid, text[], interval, interval),
-    split_notification(bigint, uuid, integer, integer), expand(bigint[], integer[], integer),
+    split_notification(bigint, uuid, integer, integer), has_split(text[]), expand(bigint[], integer[], integer),
     settle(uuid, bigint[], integer[], integer[], boolean[], bigint[], integer[], integer[], integer[], integer[], text[], integer[],
         bigint[], text[], text[], integer[], text[], boolean[], integer[], integer[], bigint[], text[], timestamptz[], integer[],
         integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[], text[], text[], text[], text[]),

@@ -41,6 +41,8 @@ BEGIN
     SET status = 'sending', owner = n.owner, epoch = n.epoch, lease_until = NULL,
         batch_seq = n.batch_seq + pieces, started_at = coalesce(s.started_at, now()), updated_at = now()
     WHERE s.id = n.id;
+    -- Whoever is idle may take a share.
+    PERFORM pgpush_notify_due(now());
     RETURN pieces;
 END
 $$;
@@ -95,3 +97,12 @@ END
 $$;
 COMMENT ON FUNCTION split_notification(bigint, uuid, integer, integer) IS
     'Worker: turns a directly leased notification with more devices than a batch into ready batches; returns how many, null when the lease is lost or it is being cancelled.';
+
+CREATE OR REPLACE FUNCTION has_split(p_apps text[]) RETURNS boolean
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
+AS $$
+    SELECT EXISTS (SELECT FROM notification_batches b
+                   WHERE b.app = ANY (p_apps) AND b.state = 'ready' AND b.not_before = now() AND b.created_at = now())
+$$;
+COMMENT ON FUNCTION has_split(text[]) IS
+    'Worker: whether this transaction has made ready batches, which claim_batches finds at once. Called after claim_notifications, which returns no unit for them.';

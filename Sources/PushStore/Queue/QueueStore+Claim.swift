@@ -37,6 +37,8 @@ package struct Claim: Sendable {
     package let units: [WorkUnit]
     /// All that must not be sent to at present, read in the same transaction.
     package let pauses: Set<ScopePause>
+    /// Lists larger than a batch have become batches, which can be claimed now.
+    package let hasSplit: Bool
 }
 
 extension QueueStore {
@@ -53,7 +55,9 @@ extension QueueStore {
             if let time = request.since[app.name] { since.append(timestamp: time) } else { since.appendNull() }
         }
         parameters.add(since)
-        return try await claim("claim_notifications", parameters)
+        var apps = PostgresParameters()
+        apps.add(request.apps.map(\.name))
+        return try await claim("claim_notifications", parameters, [call("has_split", apps)])
     }
 
     /// Leases the next slices of one broadcast.
@@ -107,12 +111,17 @@ extension QueueStore {
         _ = try await run("split_notification", parameters)
     }
 
-    private func claim(_ function: String, _ parameters: PostgresParameters) async throws(PostgresError) -> Claim {
-        let results = try await session.transaction([
-            call(function, parameters), call("current_pauses", PostgresParameters()),
-        ])
-        guard results.count == 2 else { throw PostgresError(.decoding, "\(function): a result is missing") }
-        return Claim(units: try units(results[0]), pauses: try pauses(results[1]))
+    private func claim(
+        _ function: String, _ parameters: PostgresParameters, _ more: [PostgresStatement] = []
+    ) async throws(PostgresError) -> Claim {
+        let statements = [call(function, parameters), call("current_pauses", PostgresParameters())] + more
+        let results = try await session.transaction(statements)
+        guard results.count == statements.count else {
+            throw PostgresError(.decoding, "\(function): a result is missing")
+        }
+        return Claim(
+            units: try units(results[0]), pauses: try pauses(results[1]),
+            hasSplit: results.count > 2 ? try results[2].bool(0, 0) : false)
     }
 
     private func units(_ result: PostgresResult) throws(PostgresError) -> [WorkUnit] {
