@@ -23,8 +23,13 @@ extension Lane {
 
     /// Waits a tick for company, unless there is plenty already or nothing else is on the wire.
     private func collect() async {
-        guard ended.units.count < 100, stage.devicesInWork > 0, phase == .running else { return }
-        await pause(for: settings.settleTick)
+        let end = MonotonicTime.now().advanced(by: settings.settleTick)
+        while ended.units.count < 100, ended.devices < 2 * settings.batchSize, stage.devicesInWork > 0,
+            phase == .running
+        {
+            let left = end.since(.now())
+            guard left > .zero, await ended.signal.wait(left) else { return }
+        }
     }
 
     /// Writes one bundle back, however long the database is away: a result is never thrown away.

@@ -8,11 +8,11 @@ import Testing
 @Suite("Plans of a lane") struct PlanTests {
     let plan = ClaimPlan(batchSize: 500)
 
-    @Test("a lane holds about four times what the streams carry, within two and sixteen batches")
+    @Test("a lane holds about eight times what the streams carry, within two and sixteen batches")
     func capacity() {
         #expect(plan.capacity(streams: 0) == 1000)
         #expect(plan.capacity(streams: 1) == 1000)
-        #expect(plan.capacity(streams: 1000) == 4000)
+        #expect(plan.capacity(streams: 500) == 4000)
         #expect(plan.capacity(streams: 16_000) == 8000)
     }
 

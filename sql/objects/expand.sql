@@ -36,18 +36,24 @@ BEGIN
     END IF;
     IF ranges IS NOT NULL THEN
         RETURN QUERY
-            SELECT x.o, e.environment, array_agg(d.id ORDER BY d.id), string_agg(d.device_token, ' ' ORDER BY d.id)
+            -- Bounds column by column, unlike pgpush_walk: a comparison of rows does not end an index scan, and each slice
+            -- would be read to the end of the index (17 ms a slice of 500 among 100,000 devices, not 0.5). The environments
+            -- are constants, so that the planner knows how few devices one of them may have.
+            SELECT x.o, d.environment, array_agg(d.id ORDER BY d.id), string_agg(d.device_token, ' ' ORDER BY d.id)
             FROM unnest(ranges) x(o)
-            JOIN notification_batches b ON b.notification_id = p_notifications[x.o] AND b.batch_no = p_batches[x.o]
-            JOIN (VALUES ('production'), ('sandbox')) e(environment)
-                ON environments[x.o] IS NULL OR e.environment = environments[x.o],
+            JOIN notification_batches b ON b.notification_id = p_notifications[x.o] AND b.batch_no = p_batches[x.o],
             LATERAL (
-                -- Compared as rows, as in pgpush_walk: only the index of the walk will do.
-                SELECT d.id, d.device_token FROM devices d
-                WHERE d.is_active
-                  AND (d.app, d.environment, d.id) > (apps[x.o], e.environment, greatest(b.after_id, b.done_through))
-                  AND (d.app, d.environment, d.id) <= (apps[x.o], e.environment, b.through_id)
-                ORDER BY d.app, d.environment, d.id LIMIT p_limit) d
+                (SELECT d.environment, d.id, d.device_token FROM devices d
+                 WHERE d.is_active AND d.app = apps[x.o] AND d.environment = 'production'
+                   AND d.id > greatest(b.after_id, b.done_through) AND d.id <= b.through_id
+                   AND coalesce(environments[x.o], 'production') = 'production'
+                 ORDER BY d.id LIMIT p_limit)
+                UNION ALL
+                (SELECT d.environment, d.id, d.device_token FROM devices d
+                 WHERE d.is_active AND d.app = apps[x.o] AND d.environment = 'sandbox'
+                   AND d.id > greatest(b.after_id, b.done_through) AND d.id <= b.through_id
+                   AND coalesce(environments[x.o], 'sandbox') = 'sandbox'
+                 ORDER BY d.id LIMIT p_limit)) d
             GROUP BY 1, 2;
     END IF;
     IF channels IS NOT NULL THEN
