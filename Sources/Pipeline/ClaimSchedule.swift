@@ -10,6 +10,10 @@ struct ClaimSchedule {
     static let pause: Duration = .seconds(1)
 
     private var asleep: [ClaimKind: MonotonicTime] = [:]
+    /// The kinds that were empty in this round of claims.
+    private var fresh: Set<ClaimKind> = []
+    /// How often something was said to be due: what was asked before the last time proves nothing any more.
+    private(set) var wakes = 0
 
     /// Whether this kind should be claimed at `now`.
     func isAwake(_ kind: ClaimKind, at now: MonotonicTime) -> Bool { asleep[kind].map { $0 <= now } ?? true }
@@ -18,11 +22,28 @@ struct ClaimSchedule {
     func isIdle(at now: MonotonicTime) -> Bool { ClaimKind.allCases.allSatisfy { !isAwake($0, at: now) } }
 
     /// A claim brought nothing.
-    mutating func foundNothing(_ kind: ClaimKind, at now: MonotonicTime) { asleep[kind] = now.advanced(by: Self.pause) }
+    mutating func foundNothing(_ kind: ClaimKind, at now: MonotonicTime) {
+        asleep[kind] = now.advanced(by: Self.pause)
+        fresh.insert(kind)
+    }
 
     /// A claim brought something: there may be more.
-    mutating func foundWork(_ kind: ClaimKind) { asleep[kind] = nil }
+    mutating func foundWork(_ kind: ClaimKind) {
+        asleep[kind] = nil
+        fresh.remove(kind)
+    }
+
+    /// Each kind has been asked for: the pauses begin now, since in a round that took longer than a pause the first kind would be
+    /// awake again before the last is asleep, and never everything idle.
+    mutating func roundEnded(at now: MonotonicTime) {
+        for kind in fresh { asleep[kind] = now.advanced(by: Self.pause) }
+        fresh.removeAll()
+    }
 
     /// Something is due: everything is worth asking again.
-    mutating func wake() { asleep.removeAll() }
+    mutating func wake() {
+        wakes += 1
+        asleep.removeAll()
+        fresh.removeAll()
+    }
 }

@@ -42,17 +42,19 @@ extension Lane {
             }
             let room = room(for: kind)
             guard room > 0, !reachableApps.isEmpty else { continue }
+            let wakes = schedule.wakes
             do throws(PostgresError) {
                 if try await claim(kind, room) {
                     schedule.foundWork(kind)
                     found = true
-                } else {
+                } else if schedule.wakes == wakes {
                     schedule.foundNothing(kind, at: .now())
                 }
             } catch {
                 await pauseAfter(error, "claim failed")
             }
         }
+        schedule.roundEnded(at: .now())
         return found
     }
 

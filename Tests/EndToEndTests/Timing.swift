@@ -61,3 +61,24 @@ import Testing
         }
     }
 }
+
+@Suite("A worker with --once") struct OnceTiming {
+    @Test("ends when nothing is due, however slow the database is")
+    func slowDatabase() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...1)
+            // Each claim asks for the pauses, too.
+            try rig.psql(
+                """
+                ALTER FUNCTION current_pauses() RENAME TO pgpush_quick_pauses;
+                CREATE FUNCTION current_pauses() RETURNS TABLE (
+                    app text, environment text, topic text, reason text, automatic boolean, paused_at timestamptz,
+                    next_probe_at timestamptz)
+                LANGUAGE sql AS $$ SELECT pg_sleep(0.6); SELECT * FROM pgpush_quick_pauses() $$;
+                """)
+            let id = try rig.insert("user_id, body", "'user-1', 'x'")
+            try await rig.drain(within: .seconds(20))
+            #expect(try rig.row(id) == NotificationRow("sent", 1, accepted: 1))
+        }
+    }
+}

@@ -27,6 +27,28 @@ import Testing
         #expect(plan.notifications(outstanding: 4000, capacity: capacity) == 0)
     }
 
+    @Test("a round of claims that takes longer than the pause leaves everything idle, unless a kind was woken in it")
+    func slowRounds() {
+        let start = MonotonicTime.now()
+        let end = start.advanced(by: .seconds(5))
+        var schedule = ClaimSchedule()
+        for (number, kind) in ClaimKind.allCases.enumerated() {
+            schedule.foundNothing(kind, at: start.advanced(by: .seconds(number)))
+        }
+        #expect(!schedule.isIdle(at: end))
+        schedule.roundEnded(at: end)
+        #expect(schedule.isIdle(at: end))
+        schedule.foundNothing(.batches, at: end)
+        schedule.foundWork(.batches)
+        schedule.roundEnded(at: end)
+        #expect(schedule.isAwake(.batches, at: end) && !schedule.isAwake(.probe, at: end))
+        schedule.foundNothing(.batches, at: end)
+        let wakes = schedule.wakes
+        schedule.wake()
+        schedule.roundEnded(at: end)
+        #expect(schedule.wakes != wakes && schedule.isAwake(.batches, at: end))
+    }
+
     @Test("an empty kind of work is left alone for a second, all empty is idle, a wake-up ends both")
     func schedule() {
         let start = MonotonicTime(nanoseconds: 1_000_000_000)
