@@ -15,6 +15,28 @@ import Testing
         try database.addDevices(12)
     }
 
+    private func beat(_ worker: QueueWorker) throws {
+        try worker.session.run("SELECT heartbeat('\(worker.owner)', 'host', 1, '1.0', 1, '{default}')")
+    }
+
+    /// As if the server had been up for an hour.
+    private func ageTheServer() throws {
+        try database.psql(
+            """
+            CREATE OR REPLACE FUNCTION pgpush_server_started() RETURNS timestamptz LANGUAGE sql STABLE
+            SET search_path = public, pg_temp AS $$ SELECT now() - interval '1 h' $$
+            """)
+    }
+
+    private func pastExpiry() throws {
+        try database.psql(
+            """
+            SET session_replication_role = replica;
+            UPDATE scheduled_notifications SET expires_at = now() - interval '1 s';
+            RESET session_replication_role
+            """)
+    }
+
     private func loseLeases() throws {
         try database.psql(
             """
@@ -34,7 +56,8 @@ import Testing
             "UPDATE scheduled_notifications SET lease_until = now() - interval '10 s' WHERE lease_until IS NOT NULL")
         #expect(try other.claimBatches(rescue: true, grace: "15 s").isEmpty, "grace")
         try loseLeases()
-        #expect(try other.claimBatches(rescue: false).isEmpty)
+        try beat(worker)
+        #expect(try other.claimBatches(rescue: false).isEmpty, "its owner lives")
         let rescued = try other.claimBatches(rescue: true)
         #expect(rescued.map(\.notification) == [single, all, all])
         #expect(rescued.map(\.deviceCount) == [nil, 3, 6])
@@ -134,5 +157,81 @@ import Testing
         try database.psql("UPDATE pgpush_workers SET last_seen_at = now() - interval '2 days'")
         try other.sweep()
         #expect(try database.number("SELECT count(*) FROM pgpush_workers") == 0)
+    }
+
+    @Test func aWorkerFromCronTakesWhatIsCertainlyLost() throws {
+        let single = try database.notify()
+        let all = try database.notify("broadcast", "true")
+        _ = try worker.claim() + worker.claimBroadcast()
+        try loseLeases()
+        try database.psql(
+            """
+            CREATE OR REPLACE FUNCTION pgpush_server_started() RETURNS timestamptz LANGUAGE sql STABLE
+            SET search_path = public, pg_temp AS $$ SELECT now() - interval '1 minute' $$
+            """)
+        #expect(try other.claimBatches().isEmpty, "the server has just come back")
+        try ageTheServer()
+        try beat(worker)
+        #expect(try other.claimBatches().isEmpty, "the owner lives")
+        try database.psql("UPDATE pgpush_workers SET last_seen_at = now() - interval '4 minutes'")
+        try beat(other)
+        try database.psql(
+            "UPDATE pgpush_workers SET started_at = now() - interval '2 h' WHERE owner = '\(other.owner)'")
+        #expect(try other.claimBatches().isEmpty, "one that was there before waits until it may rescue")
+        try database.psql("UPDATE pgpush_workers SET started_at = now() WHERE owner = '\(other.owner)'")
+        try database.psql(
+            "UPDATE scheduled_notifications SET lease_until = now() - interval '4 minutes' WHERE lease_until IS NOT NULL"
+        )
+        let batches = try other.claimBatches()
+        #expect(batches.map(\.notification) == [all], "five minutes")
+        try loseLeases()
+        let direct = try QueueWorker(database).claimBatches()
+        #expect(direct.map(\.notification).contains(single))
+        #expect(direct.first?.epoch == 2)
+    }
+
+    @Test func whatHasExpiredIsNotRescued() throws {
+        let single = try database.notify("user_id, expires_at", "'u1', now() + interval '1 h'")
+        let all = try database.notify("broadcast, expires_at", "true, now() + interval '1 h'")
+        let units = try worker.claim() + worker.claimBroadcast(batches: 1, batchSize: 6)
+        try loseLeases()
+        try pastExpiry()
+        #expect(try other.claimBatches(rescue: true).isEmpty)
+        #expect(try database.status(single) == "expired")
+        #expect(try database.value("SELECT state FROM notification_batches") == "abandoned")
+        #expect(try other.sweep()[3] == 1)
+        #expect(try database.status(all) == "expired")
+        #expect(try worker.accept(units) == ["fenced", "fenced"])
+    }
+
+    @Test func sweepEndsWhatWaitsTooLong() throws {
+        let id = try database.notify("broadcast", "true")
+        var outcome = Outcome(unit: try worker.claimBroadcast(batches: 1, batchSize: 4)[0], accepted: 3)
+        outcome.again = [.init(devices: [4], delayMilliseconds: 3_600_000)]
+        let list = try database.notify("user_ids", "'{u1,u2}'")
+        #expect(try worker.claim(batchSize: 1).isEmpty)
+        let leased = try worker.claimBatches(limit: 1)
+        #expect(leased.count == 1)
+        try worker.settle(outcome)
+        #expect(try other.sweep()[3] == 0, "not late")
+        try database.psql(
+            """
+            SET session_replication_role = replica;
+            UPDATE scheduled_notifications SET scheduled_at = now() - interval '30 h';
+            RESET session_replication_role
+            """)
+        #expect(try other.sweep()[3] == 0, "one has a batch out, of the other a slice was just cut")
+        try database.psql("UPDATE scheduled_notifications SET served_at = now() - interval '25 h' WHERE id = \(id)")
+        #expect(try other.sweep()[3] == 1)
+        #expect(try database.status(id) == "expired")
+        #expect(try database.counts(id) == [4, 3, 0, 0])
+        try worker.accept(leased)
+        #expect(try other.sweep()[3] == 1)
+        #expect(try database.status(list) == "expired")
+        #expect(try database.number("SELECT retry_notification(\(list))") == 1)
+        #expect(try other.sweep()[3] == 0, "opened again, it is not late")
+        #expect(try worker.accept(worker.claimBatches()).first == "applied")
+        #expect(try worker.finalise(list) == ["sent"])
+        #expect(try database.counts(list) == [2, 2, 0, 0])
     }
 }

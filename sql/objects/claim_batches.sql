@@ -19,18 +19,35 @@ DECLARE
     picked  bigint[]; numbers int[];  -- notification and batch number, pairwise
     more    record;
     v_app   text;
+    born    timestamptz;              -- when the caller first gave a sign of life
+    lost    timestamptz;              -- leases that ended before are lost; null: none is looked for
+    spared  uuid[] := '{}';           -- owners that are known to live
 BEGIN
+    IF p_rescue THEN
+        lost := now() - p_grace;
+    ELSE
+        -- Whoever may not rescue, because its connection is young, may still take what is certainly lost; else a worker that is
+        -- started, drains and ends would never rescue anything. A worker that was there when the lease ended is not meant: for
+        -- it this could be the end of an outage that the owner is about to come back from. The same goes for a young server.
+        born := coalesce((SELECT w.started_at FROM pgpush_workers w WHERE w.owner = p_owner), now());
+        IF born > now() - interval '2 minutes' AND pgpush_server_started() < now() - interval '2 minutes' THEN
+            lost := least(now() - interval '5 minutes', born);
+            spared := ARRAY(SELECT w.owner FROM pgpush_workers w WHERE w.last_seen_at > now() - interval '3 minutes');
+        END IF;
+    END IF;
     FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
         CONTINUE WHEN pgpush_is_paused(v_app);
         EXIT WHEN room <= 0;
         picked := '{}'; numbers := '{}';
-        IF p_rescue THEN
-            RETURN QUERY SELECT * FROM pgpush_rescue_direct(p_owner, v_app, (room + 1) / 2, p_lease, p_grace);
+        IF lost IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM pgpush_rescue_direct(p_owner, v_app, (room + 1) / 2, p_lease, lost, spared);
             GET DIAGNOSTICS taken = ROW_COUNT;
             room := room - taken;
-            SELECT * INTO more FROM pgpush_lost_batches(v_app, (room + 1) / 2, p_grace);
+            SELECT * INTO more FROM pgpush_lost_batches(v_app, (room + 1) / 2, lost, spared);
             picked := more.picked; numbers := more.numbers;
         END IF;
+        -- What a resume has left parked, a lot at a time. Not while a narrower pause stands: that is for the sweep to look through.
+        PERFORM pgpush_unpark(v_app) WHERE NOT EXISTS (SELECT FROM app_pauses p WHERE p.app = v_app);
         SELECT array_agg(x.notification_id) AS picked, array_agg(x.batch_no) AS numbers INTO more
         FROM (SELECT b.notification_id, b.batch_no
               FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
@@ -58,4 +75,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION claim_batches(uuid, text[], integer, interval, boolean, interval) IS
-    'Worker: leases batches that are ready and due; with p_rescue also units whose lease ended more than p_grace ago, under a new epoch.';
+    'Worker: leases batches that are ready and due; with p_rescue also units whose lease ended more than p_grace ago, under a new epoch; without it, for a young worker, those whose lease ended more than five minutes ago and whose owner gave no sign of life for three.';
+
+CREATE OR REPLACE FUNCTION pgpush_server_started() RETURNS timestamptz
+    LANGUAGE sql STABLE SET search_path = @schema@, pg_temp
+AS $$
+    SELECT pg_postmaster_start_time()
+$$;
+COMMENT ON FUNCTION pgpush_server_started() IS 'Internal: since when the server has been up.';

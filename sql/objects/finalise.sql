@@ -26,7 +26,8 @@ $$;
 COMMENT ON FUNCTION finalise(bigint[]) IS
     'Worker: finishes those of the given notifications whose batches are all done, and brings the counts of the others up to date. Returns the finished ones.';
 
-CREATE OR REPLACE FUNCTION pgpush_finish(p_id bigint) RETURNS text
+DROP FUNCTION IF EXISTS pgpush_finish(bigint);
+CREATE OR REPLACE FUNCTION pgpush_finish(p_id bigint, p_late boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
@@ -51,7 +52,7 @@ BEGIN
     SELECT * INTO t FROM pgpush_batch_totals(p_id);
 
     final := CASE WHEN n.status = 'cancelling' THEN 'cancelled'
-                  WHEN n.expires_at < now() AND (t.unreached > 0 OR n.cursor_id < n.upper_id) THEN 'expired'
+                  WHEN (n.expires_at < now() OR p_late) AND (t.unreached > 0 OR n.cursor_id < n.upper_id) THEN 'expired'
                   WHEN t.accepted > 0 THEN 'sent'
                   WHEN t.rejected + t.unknown > 0 THEN 'failed'
                   WHEN n.expires_at < now() THEN 'expired'
@@ -60,14 +61,15 @@ BEGIN
     SET status = final, device_count = t.devices, accepted_count = t.accepted, rejected_count = t.rejected, unknown_count = t.unknown,
         sent_at = CASE WHEN final = 'sent' THEN coalesce(s.sent_at, t.last_accepted_at, now()) ELSE s.sent_at END,
         error = CASE final WHEN 'failed' THEN pgpush_leading_reason(p_id)
-                           WHEN 'expired' THEN 'expires_at passed before all devices were reached' END,
+                           WHEN 'expired' THEN CASE WHEN n.expires_at < now() THEN 'expires_at passed before all devices were reached'
+                                                ELSE 'later than the app''s max_lateness before all devices were reached' END END,
         finished_at = now(), updated_at = now()
     WHERE s.id = p_id;
     RETURN final;
 END
 $$;
-COMMENT ON FUNCTION pgpush_finish(bigint) IS
-    'Internal: finishes one notification if nothing of it is open; returns the final status, or null.';
+COMMENT ON FUNCTION pgpush_finish(bigint, boolean) IS
+    'Internal: finishes one notification if nothing of it is open, with p_late as expired when something was left; returns the final status, or null.';
 
 CREATE OR REPLACE FUNCTION pgpush_batch_totals(
     notification_id bigint, OUT devices bigint, OUT accepted bigint, OUT rejected bigint, OUT unknown bigint,

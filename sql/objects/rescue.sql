@@ -1,20 +1,32 @@
 -- Rescue: units whose lease ended without being settled. Their worker is dead, frozen or cut off.
 
-CREATE OR REPLACE FUNCTION pgpush_rescue_direct(p_owner uuid, p_app text, p_limit integer, p_lease interval, p_grace interval)
+DROP FUNCTION IF EXISTS pgpush_rescue_direct(uuid, text, integer, interval, interval);
+DROP FUNCTION IF EXISTS pgpush_lost_batches(text, integer, interval);
+
+CREATE OR REPLACE FUNCTION pgpush_rescue_direct(
+    p_owner uuid, p_app text, p_limit integer, p_lease interval, p_before timestamptz, p_spared uuid[])
     RETURNS SETOF pgpush_unit LANGUAGE plpgsql
     SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET jit = off
 AS $$
 DECLARE
-    lost  bigint[]; once bigint[];
-    id    bigint;
+    lost  bigint[]; once bigint[]; late bigint[];
+    lone  bigint;
 BEGIN
-    SELECT array_agg(x.id) FILTER (WHERE NOT x.once), array_agg(x.id) FILTER (WHERE x.once) INTO lost, once
-    FROM (SELECT n.id, n.delivery = 'at_most_once' AS once FROM scheduled_notifications n
-          WHERE n.app = p_app AND n.status = 'sending' AND n.lease_until < now() - p_grace
+    SELECT array_agg(x.id) FILTER (WHERE NOT x.once AND NOT x.late), array_agg(x.id) FILTER (WHERE x.once),
+           array_agg(x.id) FILTER (WHERE x.late AND NOT x.once) INTO lost, once, late
+    FROM (SELECT n.id, n.delivery = 'at_most_once' AS once, coalesce(n.expires_at < now(), false) AS late
+          FROM scheduled_notifications n
+          WHERE n.app = p_app AND n.status = 'sending' AND n.lease_until < p_before AND n.owner <> ALL (p_spared)
           ORDER BY n.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED) x;
     -- At most once: what may have been sent is not sent again.
-    FOREACH id IN ARRAY coalesce(once, '{}') LOOP
-        PERFORM pgpush_book_unknown(id, 0, 'Worker lost');
+    FOREACH lone IN ARRAY coalesce(once, '{}') LOOP
+        PERFORM pgpush_book_unknown(lone, 0, 'Worker lost');
+    END LOOP;
+    -- Past expires_at nothing is sent any more.
+    FOREACH lone IN ARRAY coalesce(late, '{}') LOOP
+        UPDATE scheduled_notifications n SET epoch = n.epoch + 1, lease_until = NULL, updated_at = now()
+        WHERE n.id = lone;
+        PERFORM pgpush_finish(lone);
     END LOOP;
     RETURN QUERY
         UPDATE scheduled_notifications n
@@ -27,10 +39,11 @@ BEGIN
             NULL::int, n.scheduled_at;
 END
 $$;
-COMMENT ON FUNCTION pgpush_rescue_direct(uuid, text, integer, interval, interval) IS
-    'Internal: takes over directly leased notifications whose lease is over; those to be sent at most once are booked as unknown.';
+COMMENT ON FUNCTION pgpush_rescue_direct(uuid, text, integer, interval, timestamptz, uuid[]) IS
+    'Internal: takes over directly leased notifications whose lease ended before the given time, unless their owner is spared; those to be sent at most once are booked as unknown, expired ones end.';
 
-CREATE OR REPLACE FUNCTION pgpush_lost_batches(p_app text, p_limit integer, p_grace interval, OUT picked bigint[], OUT numbers integer[])
+CREATE OR REPLACE FUNCTION pgpush_lost_batches(
+    p_app text, p_limit integer, p_before timestamptz, p_spared uuid[], OUT picked bigint[], OUT numbers integer[])
     LANGUAGE plpgsql
     SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
     SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
@@ -40,22 +53,26 @@ DECLARE
 BEGIN
     picked := '{}'; numbers := '{}';
     FOR r IN
-        SELECT b.notification_id, b.batch_no, n.delivery
+        SELECT b.notification_id, b.batch_no, n.delivery, coalesce(n.expires_at < now(), false) AS late
         FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
-        WHERE b.app = p_app AND b.state = 'leased' AND b.lease_until < now() - p_grace
+        WHERE b.app = p_app AND b.state = 'leased' AND b.lease_until < p_before AND b.owner <> ALL (p_spared)
           AND n.status || '' = 'sending'  -- hidden from the planner, see claim_batches
         LIMIT p_limit FOR NO KEY UPDATE OF b SKIP LOCKED FOR SHARE OF n SKIP LOCKED
     LOOP
         IF r.delivery = 'at_most_once' THEN
             PERFORM pgpush_book_unknown(r.notification_id, r.batch_no, 'Worker lost');
+        ELSIF r.late THEN
+            -- Given up; the sweep ends the notification.
+            UPDATE notification_batches b SET state = 'abandoned', epoch = b.epoch + 1, lease_until = NULL, finished_at = now()
+            WHERE b.notification_id = r.notification_id AND b.batch_no = r.batch_no;
         ELSE
             picked := picked || r.notification_id; numbers := numbers || r.batch_no;
         END IF;
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION pgpush_lost_batches(text, integer, interval) IS
-    'Internal: locks batches whose lease is over, for the caller to take; those to be sent at most once are booked as unknown.';
+COMMENT ON FUNCTION pgpush_lost_batches(text, integer, timestamptz, uuid[]) IS
+    'Internal: locks batches whose lease ended before the given time, for the caller to take, unless their owner is spared; those to be sent at most once are booked as unknown, expired ones given up.';
 
 CREATE OR REPLACE FUNCTION pgpush_book_unknown(p_notification bigint, p_batch integer, p_reason text) RETURNS void
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp

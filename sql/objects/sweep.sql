@@ -8,6 +8,8 @@ CREATE OR REPLACE FUNCTION sweep(p_apps text[], p_max_lateness interval[], p_lea
 AS $$
 DECLARE
     n scheduled_notifications;
+    bound timestamptz;  -- due before: too late
+    late  boolean;
 BEGIN
     expired := 0; unparked := 0; lost := 0; finished := 0;
     -- Once a day this needs a lock on the whole ledger; nothing else is locked or done in that transaction.
@@ -18,15 +20,18 @@ BEGIN
     FOR i IN 1 .. coalesce(cardinality(p_apps), 0) LOOP
         expired := expired + pgpush_expire_late(p_apps[i], p_max_lateness[i], 5000);
         unparked := unparked + pgpush_unpark(p_apps[i]);
+        bound := now() - coalesce(p_max_lateness[i], interval '24 hours');
         FOR n IN
             SELECT * FROM scheduled_notifications s
             WHERE s.app = p_apps[i] AND s.status IN ('sending', 'cancelling')
               AND CASE WHEN s.status = 'cancelling' THEN coalesce(s.lease_until, '-infinity') < now() - p_lease_grace
                        ELSE s.lease_until IS NULL
-                            AND (s.expires_at < now() OR (NOT s.walking AND NOT pgpush_has_open_batch(s.id))) END
+                            AND (s.expires_at < now() OR pgpush_is_late(s, bound)
+                                 OR (NOT s.walking AND NOT pgpush_has_open_batch(s.id))) END
             ORDER BY s.id LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED
         LOOP
-            IF n.status = 'sending' AND n.expires_at < now() THEN
+            late := n.status = 'sending' AND pgpush_is_late(n, bound);
+            IF n.status = 'sending' AND (n.expires_at < now() OR late) THEN
                 UPDATE scheduled_notifications s SET walking = false, updated_at = now() WHERE s.id = n.id AND s.walking;
                 UPDATE notification_batches x SET state = 'abandoned', finished_at = now()
                 WHERE x.notification_id = n.id AND x.state IN ('ready', 'parked');
@@ -34,7 +39,7 @@ BEGIN
             IF n.status = 'cancelling' THEN
                 lost := lost + pgpush_abandon_lost(n, p_lease_grace);
             END IF;
-            IF pgpush_finish(n.id) IS NOT NULL THEN
+            IF pgpush_finish(n.id, late) IS NOT NULL THEN
                 finished := finished + 1;
             END IF;
         END LOOP;
@@ -45,6 +50,19 @@ END
 $$;
 COMMENT ON FUNCTION sweep(text[], interval[], interval) IS
     'Worker: tidies up once a minute: late rows expire, lost batches of cancelled notifications are closed, parked batches without a pause are freed, complete notifications are finished. Returns how many of each.';
+
+CREATE OR REPLACE FUNCTION pgpush_is_late(n scheduled_notifications, bound timestamptz) RETURNS boolean
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
+AS $$
+BEGIN
+    -- served_at: a broadcast of which slices are still being cut, and what retry_notification opened again, is not late.
+    RETURN coalesce(greatest(n.scheduled_at, n.served_at) < bound, false)
+        AND (n.walking OR pgpush_has_open_batch(n.id))
+        AND NOT EXISTS (SELECT FROM notification_batches b WHERE b.notification_id = n.id AND b.state = 'leased');
+END
+$$;
+COMMENT ON FUNCTION pgpush_is_late(scheduled_notifications, timestamptz) IS
+    'Internal: whether a notification in work, due before the bound, has nothing out at present but something left to send.';
 
 CREATE OR REPLACE FUNCTION pgpush_abandon_lost(n scheduled_notifications, p_grace interval) RETURNS bigint
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
