@@ -179,4 +179,36 @@ import Testing
         let heard = try listener.notifications()
         #expect(heard == ["pgpush:", "pgpush:", "pgpush_cancel:\(id)"])
     }
+
+    @Test func aStaleCopyIsNotBelieved() throws {
+        let id = try database.notify()
+        try database.psql("CREATE TABLE copy AS SELECT * FROM scheduled_notifications")
+        let save = """
+            UPDATE scheduled_notifications n SET status = c.status, owner = c.owner, epoch = c.epoch, lease_until = c.lease_until,
+                cursor_id = c.cursor_id, batch_seq = c.batch_seq, started_at = c.started_at FROM copy c WHERE n.id = c.id
+            """
+        let units = try worker.claim()
+        #expect(try database.refusal(save) == "PN036")
+        #expect(
+            try database.refusal("UPDATE scheduled_notifications SET status = 'pending', lease_until = NULL")
+                == "PN024",
+            "the owner is still there")
+        #expect(try database.status(id) == "sending")
+        // A copy from the time of sending, saved when the devices wait to be tried again.
+        try database.psql("DELETE FROM copy; INSERT INTO copy SELECT * FROM scheduled_notifications")
+        var outcome = Outcome(unit: units[0])
+        outcome.again = [.init(devices: [1])]
+        try worker.settle(outcome)
+        #expect(try database.refusal(save) == "PN036")
+        #expect(try database.refusal("UPDATE scheduled_notifications SET lease_until = now()") == "PN036")
+        #expect(try worker.accept(worker.claimBatches()) == ["applied"])
+        #expect(try worker.finalise(id) == ["sent"])
+
+        try database.notify("broadcast", "true")
+        _ = try worker.claimBroadcast(batches: 1, batchSize: 3)
+        for column in ["epoch", "cursor_id", "batch_seq"] {
+            let back = "UPDATE scheduled_notifications SET \(column) = \(column) - 1 WHERE broadcast"
+            #expect(try database.refusal(back) == "PN036", "\(column)")
+        }
+    }
 }

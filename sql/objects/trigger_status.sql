@@ -38,13 +38,15 @@ BEGIN
             PERFORM pg_notify('pgpush_cancel', NEW.id::text);
             allowed := true;
         ELSIF NEW.status = 'pending' THEN
-            allowed := OLD.lease_until IS NOT NULL AND NEW.lease_until IS NULL AND OLD.batch_seq = 0;
+            allowed := OLD.lease_until IS NOT NULL AND NEW.lease_until IS NULL AND NEW.owner IS NULL AND NEW.epoch = OLD.epoch
+                AND OLD.batch_seq = 0;
         ELSIF NEW.lease_until IS NULL AND NOT NEW.walking AND NOT pgpush_has_open_batch(NEW.id) THEN
             allowed := CASE NEW.status
                 WHEN 'sent' THEN NEW.accepted_count > 0 AND NEW.sent_at IS NOT NULL
                 WHEN 'failed' THEN NEW.accepted_count = 0 AND NEW.rejected_count + NEW.unknown_count > 0
                 WHEN 'skipped' THEN NEW.device_count = 0
-                WHEN 'expired' THEN NEW.expires_at < now() END;
+                WHEN 'expired' THEN NEW.expires_at < now() OR NEW.cursor_id < NEW.upper_id
+                    OR EXISTS (SELECT FROM notification_batches b WHERE b.notification_id = NEW.id AND b.state = 'abandoned') END;
         END IF;
     WHEN 'cancelling' THEN
         IF NEW.status = 'cancelled' THEN
@@ -109,3 +111,24 @@ CREATE OR REPLACE TRIGGER b_status BEFORE UPDATE OF status ON scheduled_notifica
                    OR (NEW.status = 'failed' AND NEW.accepted_count = 0 AND NEW.rejected_count + NEW.unknown_count > 0)
                    OR (NEW.status = 'skipped' AND NEW.device_count = 0))))
     EXECUTE FUNCTION pgpush_notification_status();
+
+-- A program that writes back a whole row it read a while ago must not turn the worker's clock back: what was claimed, cut or numbered
+-- since would be done again, and a lease without an owner would hold the row.
+CREATE OR REPLACE FUNCTION pgpush_notification_worker() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = @schema@, pg_temp
+AS $$
+BEGIN
+    PERFORM pgpush_refuse('PN036', CASE WHEN NEW.epoch < OLD.epoch THEN 'epoch' WHEN NEW.cursor_id < OLD.cursor_id THEN 'cursor_id'
+                                        WHEN NEW.batch_seq < OLD.batch_seq THEN 'batch_seq' ELSE 'lease_until' END,
+        format('notification %s has been worked on since this copy of it was read', OLD.id),
+        'owner, epoch, lease_until, cursor_id and batch_seq are the worker''s: read the row again, and write only the columns you change.');
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION pgpush_notification_worker() IS
+    'Internal: trigger; refuses to set the worker''s columns back, for everybody.';
+
+CREATE OR REPLACE TRIGGER a_worker BEFORE UPDATE OF epoch, cursor_id, batch_seq, lease_until ON scheduled_notifications FOR EACH ROW
+    WHEN (NEW.epoch < OLD.epoch OR NEW.cursor_id < OLD.cursor_id OR NEW.batch_seq < OLD.batch_seq
+        OR (NEW.lease_until IS NOT NULL AND OLD.lease_until IS NULL AND NEW.epoch = OLD.epoch))
+    EXECUTE FUNCTION pgpush_notification_worker();
