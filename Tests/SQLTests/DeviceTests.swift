@@ -166,4 +166,36 @@ import Testing
         #expect(try database.value("SELECT touch_device('a', 'ab12cd34')") == "t")
         #expect(try database.value("SELECT touch_device('z', 'ab12cd34')") == "f")
     }
+
+    @Test func anotherTokenIsAnotherRegistration() throws {
+        try database.psql(
+            """
+            INSERT INTO devices (user_id, device_token, registered_at)
+            VALUES ('a', 'ab12cd34', '2020-01-01'), ('b', 'ab12cd35', '2020-01-01'), ('c', 'ab12cd36', '2020-01-01');
+            UPDATE devices SET device_token = 'AB12CD37' WHERE user_id = 'a';
+            UPDATE devices SET device_token = 'ab12cd38', registered_at = '2021-01-01' WHERE user_id = 'b';
+            UPDATE devices SET device_token = 'AB12 CD36', platform = 'macos' WHERE user_id = 'c'
+            """)
+        #expect(
+            try database.psql(
+                """
+                SELECT user_id, CASE WHEN registered_at > now() - interval '1 h' THEN 'now' ELSE extract(year FROM registered_at)::text END
+                FROM devices ORDER BY 1
+                """) == [["a", "now"], ["b", "2021"], ["c", "2020"]])
+    }
+
+    @Test func whatDoesNotChangeIsNotChecked() throws {
+        try database.psql(
+            """
+            SET session_replication_role = replica;
+            INSERT INTO devices (user_id, device_token, time_zone) VALUES ('a', 'ab12cd34', 'Europe/Entenhausen');
+            RESET session_replication_role;
+            UPDATE devices SET is_active = false
+            """)
+        #expect(try database.psql("SELECT is_active, deactivated_at IS NULL FROM devices") == [["f", "f"]])
+        #expect(try database.refusal("UPDATE devices SET time_zone = 'Europe/Gansbach'") == "PN019")
+        #expect(try database.refusal("UPDATE devices SET device_token = 'xyz'") == "PN015")
+        #expect(try database.refusal("UPDATE devices SET app = ''") == "PN030")
+        #expect(try database.refusal("UPDATE devices SET user_id = ''") == "PN030")
+    }
 }

@@ -4,7 +4,8 @@ CREATE OR REPLACE FUNCTION pgpush_device() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 DECLARE
-    said text := NEW.environment;
+    said  text := NEW.environment;
+    fresh constant boolean := TG_OP = 'INSERT';  -- of a device that is there only what changes is checked: an old value stays good
 BEGIN
     NEW.app            := coalesce(NEW.app, 'default');
     NEW.platform       := coalesce(NEW.platform, 'ios');
@@ -16,21 +17,27 @@ BEGIN
     NEW.environment    := CASE WHEN said IS NULL THEN pgpush_default_environment() ELSE pgpush_environment(said) END;
     NEW.updated_at     := now();
 
-    IF NEW.app = '' OR length(NEW.app) > 100 OR NEW.app ~ '[[:cntrl:]]' THEN
+    -- Another token is another registration: what Apple says of the old one is not said of this.
+    IF NOT fresh AND NEW.device_token <> OLD.device_token AND NEW.registered_at = OLD.registered_at THEN
+        NEW.registered_at := now();
+    END IF;
+
+    IF (fresh OR NEW.app <> OLD.app) AND (NEW.app = '' OR length(NEW.app) > 100 OR NEW.app ~ '[[:cntrl:]]') THEN
         PERFORM pgpush_refuse('PN030', 'app', 'app must be a name of 1 to 100 characters',
             'Give the name that the app has in the worker''s configuration, or leave it out for ''default''.');
-    ELSIF NEW.user_id = '' OR length(NEW.user_id) > 512 THEN
+    ELSIF (fresh OR NEW.user_id <> OLD.user_id) AND (NEW.user_id = '' OR length(NEW.user_id) > 512) THEN
         PERFORM pgpush_refuse('PN030', 'user_id', 'user_id must have 1 to 512 characters', 'Give your own id of the person.');
     ELSIF NEW.environment IS NULL THEN
         PERFORM pgpush_refuse('PN018', 'environment', format('environment %L is unknown', said),
             'It is production (App Store, TestFlight) or sandbox (a build run from Xcode).');
-    ELSIF pgpush_token_fault(NEW.device_token) IS NOT NULL THEN
+    ELSIF (fresh OR NEW.device_token <> OLD.device_token) AND pgpush_token_fault(NEW.device_token) IS NOT NULL THEN
         PERFORM pgpush_refuse_token('device_token', NEW.device_token, pgpush_token_fault(NEW.device_token));
     ELSIF NOT isfinite(NEW.registered_at) THEN
         PERFORM pgpush_refuse('PN012', 'registered_at', 'registered_at is infinite', 'Give a time; leave it out for now.');
     ELSIF NOT isfinite(NEW.last_active_at) THEN
         PERFORM pgpush_refuse('PN012', 'last_active_at', 'last_active_at is infinite', 'Give a time; leave it out for now.');
-    ELSIF NEW.time_zone IS NOT NULL AND NOT pgpush_is_time_zone(NEW.time_zone) THEN
+    ELSIF (fresh OR NEW.time_zone IS DISTINCT FROM OLD.time_zone) AND NEW.time_zone IS NOT NULL
+        AND NOT pgpush_is_time_zone(NEW.time_zone) THEN
         PERFORM pgpush_refuse('PN019', 'time_zone', format('time_zone %L is not known to PostgreSQL', NEW.time_zone),
             'Give a name such as Europe/Berlin: SELECT name FROM pg_timezone_names.');
     END IF;
