@@ -138,4 +138,50 @@ import Testing
         #expect(try worker.accept(worker.claimBatches()) == ["applied", "applied"])
         #expect(try worker.finalise(1, 2) == ["sent", "sent"])
     }
+
+    @Test func aProbeDoesNotRunThroughAnOperatorsPause() throws {
+        _ = try park(topic: "com.example.app")
+        try database.psql("UPDATE app_pauses SET next_probe_at = now(); SELECT pause_app('default', 'sandbox')")
+        #expect(try worker.probe().isEmpty)
+        #expect(try worker.nextDue() == nil, "nor is it waited for")
+        try database.psql("SELECT resume_app('default', 'production'); DELETE FROM app_pauses WHERE NOT automatic")
+        #expect(try worker.probe().count == 1)
+        // The automatic pause is the wider one, the operator's covers what is parked.
+        try database.psql(
+            """
+            UPDATE app_pauses SET environment = NULL, topic = NULL, next_probe_at = now();
+            SELECT pause_app('default', 'sandbox')
+            """)
+        #expect(try worker.probe().isEmpty)
+    }
+
+    @Test func whatHasExpiredIsNoProbe() throws {
+        _ = try park()
+        try database.psql(
+            """
+            SET session_replication_role = replica; UPDATE scheduled_notifications SET expires_at = now() - interval '1 s';
+            RESET session_replication_role; UPDATE app_pauses SET next_probe_at = now()
+            """)
+        #expect(try worker.probe().isEmpty)
+        #expect(try database.number("SELECT count(*) FROM app_pauses") == 1)
+    }
+
+    @Test func manyParkedBatchesAreFreedInLots() throws {
+        _ = try park()
+        try database.psql(
+            """
+            INSERT INTO notification_batches (notification_id, batch_no, app, state, device_ids, device_count, environment)
+            SELECT 1, i, 'default', 'parked', '{10}', 1, 'sandbox' FROM generate_series(100, 5098) i
+            """)
+        func parked() throws -> Int {
+            try database.number("SELECT count(*) FROM notification_batches WHERE state = 'parked'")
+        }
+        #expect(try database.value("SELECT resume_app('default')") == "t")
+        #expect(try parked() == 3000)
+        #expect(try database.number("SELECT count(*) FROM app_pauses") == 0)
+        #expect(try worker.sweep()[1] == 2000)
+        #expect(try worker.nextDue() == 0)
+        #expect(try worker.claimBatches(limit: 1).count == 1)
+        #expect(try parked() == 0)
+    }
 }

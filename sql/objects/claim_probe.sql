@@ -11,7 +11,9 @@ DECLARE
     n  scheduled_notifications;
     b  notification_batches;
 BEGIN
+    -- An operator's pause that covers the scope is not to be run through, nor, below, one that covers a parked batch.
     SELECT * INTO p FROM app_pauses x WHERE x.app = ANY (p_apps) AND x.automatic AND x.next_probe_at <= now()
+        AND NOT pgpush_is_held(x.app, x.environment, x.topic)
     ORDER BY x.next_probe_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
@@ -20,8 +22,9 @@ BEGIN
     WHERE x.app = p.app AND x.environment IS NOT DISTINCT FROM p.environment AND x.topic IS NOT DISTINCT FROM p.topic;
 
     SELECT s.* INTO n FROM notification_batches y JOIN scheduled_notifications s ON s.id = y.notification_id
-    WHERE y.app = p.app AND y.state = 'parked' AND s.status || '' = 'sending'
+    WHERE y.app = p.app AND y.state = 'parked' AND s.status || '' = 'sending' AND (s.expires_at IS NULL OR s.expires_at >= now())
       AND (p.environment IS NULL OR y.environment = p.environment) AND (p.topic IS NULL OR y.topic = p.topic)
+      AND NOT pgpush_is_held(y.app, y.environment, y.topic)
     LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED;
     IF NOT FOUND THEN
         -- Nothing is parked to try with: let traffic find out.
@@ -33,6 +36,7 @@ BEGIN
     SELECT * INTO b FROM notification_batches y
     WHERE y.notification_id = n.id AND y.state = 'parked'
       AND (p.environment IS NULL OR y.environment = p.environment) AND (p.topic IS NULL OR y.topic = p.topic)
+      AND NOT pgpush_is_held(y.app, y.environment, y.topic)
     LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
@@ -60,6 +64,14 @@ END
 $$;
 COMMENT ON FUNCTION claim_probe(uuid, text[], interval, interval) IS
     'Worker: at most one device of an automatically paused scope whose probe is due, leased as a batch of one.';
+
+CREATE OR REPLACE FUNCTION pgpush_is_held(p_app text, p_environment text, p_topic text) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = @schema@, pg_temp
+AS $$
+    SELECT EXISTS (SELECT FROM app_pauses o WHERE o.app = p_app AND NOT o.automatic
+                   AND (o.environment IS NULL OR o.environment = p_environment) AND (o.topic IS NULL OR o.topic = p_topic))
+$$;
+COMMENT ON FUNCTION pgpush_is_held(text, text, text) IS 'Internal: whether an operator''s pause covers this scope.';
 
 CREATE OR REPLACE FUNCTION end_pause(p_app text, p_environment text, p_topic text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp

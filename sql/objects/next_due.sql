@@ -10,7 +10,8 @@ DECLARE
 BEGIN
     -- Each is one probe of the head of an index.
     FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
-        due := least(due, (SELECT min(p.next_probe_at) FROM app_pauses p WHERE p.app = v_app AND p.automatic));
+        due := least(due, (SELECT min(p.next_probe_at) FROM app_pauses p WHERE p.app = v_app AND p.automatic
+                           AND NOT pgpush_is_held(p.app, p.environment, p.topic)));
         CONTINUE WHEN pgpush_is_paused(v_app);
         IF EXISTS (SELECT FROM scheduled_notifications n WHERE n.app = v_app AND n.walking) THEN
             RETURN 0;
@@ -21,7 +22,10 @@ BEGIN
             (SELECT n.scheduled_at FROM scheduled_notifications n WHERE n.app = v_app AND n.status = 'pending' AND n.broadcast
              ORDER BY n.scheduled_at LIMIT 1),
             (SELECT b.not_before FROM notification_batches b WHERE b.app = v_app AND b.state = 'ready'
-             ORDER BY b.not_before LIMIT 1));
+             ORDER BY b.not_before LIMIT 1),
+            -- left parked by a resume, which frees them in lots
+            (SELECT now() FROM notification_batches b WHERE b.app = v_app AND b.state = 'parked'
+               AND NOT EXISTS (SELECT FROM app_pauses p WHERE p.app = v_app) LIMIT 1));
     END LOOP;
     -- Whole milliseconds, rounded up: waking a moment too early would only find nothing.
     RETURN CASE WHEN due IS NOT NULL THEN greatest(ceil(extract(epoch FROM due - clock_timestamp()) * 1000), 0)::bigint END;

@@ -41,17 +41,19 @@ COMMENT ON FUNCTION resume_app(text, text) IS
     'Ends the pauses of an app, or of one environment of it, automatic ones too, and frees what was parked. True if there was one.';
 
 CREATE OR REPLACE FUNCTION pgpush_unpark(p_app text) RETURNS bigint
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
+    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+    SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     freed bigint;
 BEGIN
+    -- A lot at a time, so that no call takes long; claims and the sweep go on with the rest.
     WITH parked AS MATERIALIZED (
         SELECT b.notification_id, b.batch_no FROM notification_batches b
         WHERE b.app = p_app AND b.state = 'parked' AND NOT EXISTS (
             SELECT FROM app_pauses p WHERE p.app = b.app
                AND (p.environment IS NULL OR p.environment = b.environment) AND (p.topic IS NULL OR p.topic = b.topic))
-        ORDER BY b.notification_id + 0, b.batch_no FOR NO KEY UPDATE OF b SKIP LOCKED  -- + 0: not by walking the key
+        LIMIT 2000 FOR NO KEY UPDATE OF b SKIP LOCKED
     )
     UPDATE notification_batches b SET state = 'ready', not_before = now() FROM parked p
     WHERE b.notification_id = p.notification_id AND b.batch_no = p.batch_no;
@@ -59,7 +61,7 @@ BEGIN
     RETURN freed;
 END
 $$;
-COMMENT ON FUNCTION pgpush_unpark(text) IS 'Internal: makes ready the parked batches that no pause covers any more; returns how many.';
+COMMENT ON FUNCTION pgpush_unpark(text) IS 'Internal: makes ready a lot of the parked batches that no pause covers any more; returns how many.';
 
 CREATE OR REPLACE FUNCTION current_pauses()
     RETURNS TABLE (app text, environment text, topic text, reason text, automatic boolean, paused_at timestamptz, next_probe_at timestamptz)
