@@ -146,4 +146,48 @@ import Testing
         #expect(try worker.finalise(id) == ["sent"])
         #expect(try database.counts(id) == [1220, 1220, 0, 0])
     }
+
+    @Test func twiceWithNobodyToReach() throws {
+        let id = try database.notify()
+        var outcome = Outcome(unit: try worker.claim()[0], rejected: 1)
+        outcome.failures = [.init(device: 1, status: 410, reason: "Unregistered")]
+        outcome.retired = [.init(device: 1, before: "now() + interval '1 s'")]
+        try worker.settle(outcome)
+        #expect(try retry(id) == 0)
+        #expect(try retry(id) == 0)
+        #expect(try database.number("SELECT count(*) FROM notification_batches") == 0)
+        #expect(try database.status(id) == "failed")
+        try database.psql("UPDATE devices SET is_active = true")
+        #expect(try retry(id) == 1)
+    }
+
+    @Test func rejectedWithoutAnAnswer() throws {
+        let id = try database.notify("user_ids", "'{u1,u2,u3}'")
+        var outcome = Outcome(unit: try worker.claim()[0], rejected: 2, unknown: 1)
+        outcome.failures = [
+            .init(device: 1, status: 0, reason: "TooManyAttempts"),
+            .init(device: 2, status: 0, reason: "TooManyAttempts"),
+            .init(device: 3, status: 0, reason: "Timeout"),
+        ]
+        try worker.settle(outcome)
+        let single = try database.notify()
+        var given = Outcome(unit: try worker.claim()[0], rejected: 1)
+        given.failures = [.init(device: 1, status: 0, reason: "TooManyAttempts")]
+        try worker.settle(given)
+        #expect(
+            try database.psql("SELECT outcome, explanation FROM delivery_report WHERE notification_id = \(single)") == [
+                ["rejected", "given up without an answer: TooManyAttempts"]
+            ])
+        #expect(try retry(id) == 3)
+        #expect(try retry(single) == 1)
+        #expect(
+            try database.psql(
+                """
+                SELECT DISTINCT device_count, rejected_count, unknown_count FROM notification_batches WHERE batch_no = 0
+                """) == [["0", "0", "0"]])
+        #expect(try worker.accept(worker.claimBatches()) == ["applied", "applied"])
+        #expect(try worker.finalise(id, single) == ["sent", "sent"])
+        #expect(try database.counts(id) == [3, 3, 0, 0])
+        #expect(try database.counts(single) == [1, 1, 0, 0])
+    }
 }

@@ -190,4 +190,27 @@ import Testing
                 "SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'delivery_failures_20200102'::regclass"
             ).count == 1)
     }
+
+    @Test func whoWasNotSentToHasNotAccepted() throws {
+        try database.addDevices(12)
+        let id = try database.notify("broadcast", "true")
+        let units = try worker.claimBroadcast(batches: 2, batchSize: 6)
+        try worker.settle([
+            Outcome(unit: units[0], accepted: 6),
+            Outcome(unit: units[1], accepted: 3, isDone: false, doneThrough: 9),
+        ])
+        #expect(try worker.release([units[1]]) == ["t"])
+        try database.psql("SELECT cancel_notification(\(id))")
+        #expect(try worker.finalise(id) == ["cancelled"])
+        let expected = (1...12).map { $0 <= 9 ? "accepted" : "not reached" }
+        #expect(try report(id).map { $0[1] } == expected)
+
+        // The same under the name sent: part of it was given up.
+        try database.psql(
+            """
+            SET session_replication_role = replica; UPDATE scheduled_notifications SET status = 'sent';
+            RESET session_replication_role
+            """)
+        #expect(try report(id).map { $0[1] } == expected)
+    }
 }

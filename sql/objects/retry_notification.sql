@@ -41,7 +41,7 @@ BEGIN
     IF requeued > 0 THEN
         UPDATE scheduled_notifications s
         SET status = 'sending', walking = n.walking, epoch = s.epoch + 1, finished_at = NULL, cancelled_at = NULL, cancelled_by = NULL,
-            error = NULL, updated_at = now()
+            error = NULL, served_at = now(), updated_at = now()  -- served_at: not late, see sweep
         WHERE s.id = n.id;
         PERFORM pgpush_notify_due(now());
     END IF;
@@ -60,27 +60,33 @@ DECLARE
     pieces  int;
     moved   record;
 BEGIN
-    -- Totals are sums over batches, so a notification sent directly gets its row first.
-    INSERT INTO notification_batches (notification_id, batch_no, app, state, owner, epoch, device_count, accepted_count,
-                                      rejected_count, unknown_count, last_accepted_at, claimed_at, finished_at)
-    SELECT n.id, 0, n.app, 'done', n.owner, n.epoch, n.device_count, n.accepted_count, n.rejected_count, n.unknown_count,
-           n.sent_at, n.started_at, n.finished_at
-    WHERE n.batch_seq = 0;
-
     -- The failures stop being final and leave the counts of their batches; those that can be reached no more stay as they are.
     FOR moved IN
         WITH again AS (
             UPDATE delivery_failures f SET is_final = false
             WHERE f.notification_id = n.id AND f.is_final AND pgpush_reaches(n, f.device_id)
-            RETURNING f.device_id, f.batch_no, f.http_status IS NULL AS unknown)
-        SELECT a.batch_no, array_agg(a.device_id) AS ids, count(*) FILTER (WHERE a.unknown) AS unknown,
-               count(*) FILTER (WHERE NOT a.unknown) AS rejected
+            RETURNING f.device_id, f.batch_no, f.http_status IS NULL AS silent)
+        SELECT a.batch_no, array_agg(a.device_id) AS ids, count(*) AS total, count(*) FILTER (WHERE a.silent) AS silent
         FROM again a GROUP BY 1 ORDER BY 1
     LOOP
+        IF devices IS NULL THEN
+            -- Totals are sums over batches, so a notification sent directly gets its row first.
+            INSERT INTO notification_batches (notification_id, batch_no, app, state, owner, epoch, device_count, accepted_count,
+                                              rejected_count, unknown_count, last_accepted_at, claimed_at, finished_at)
+            SELECT n.id, 0, n.app, 'done', n.owner, n.epoch, n.device_count, n.accepted_count, n.rejected_count, n.unknown_count,
+                   n.sent_at, n.started_at, n.finished_at
+            WHERE n.batch_seq = 0
+            ON CONFLICT DO NOTHING;
+        END IF;
         devices := devices || moved.ids;
+        -- A device without an answer is as a rule an unknown one, but some are given up (rejected) unasked: the counts decide.
         UPDATE notification_batches b
-        SET device_count = b.device_count - moved.rejected - moved.unknown,
-            rejected_count = b.rejected_count - moved.rejected, unknown_count = b.unknown_count - moved.unknown
+        SET device_count = b.device_count - c.unknown - c.rejected, rejected_count = b.rejected_count - c.rejected,
+            unknown_count = b.unknown_count - c.unknown
+        FROM (SELECT y.unknown, least(x.rejected_count, moved.total - y.unknown) AS rejected
+              FROM notification_batches x,
+                   LATERAL (SELECT least(x.unknown_count, greatest(moved.silent, moved.total - x.rejected_count)) AS unknown) y
+              WHERE x.notification_id = n.id AND x.batch_no = moved.batch_no) c
         WHERE b.notification_id = n.id AND b.batch_no = moved.batch_no;
     END LOOP;
     devices := ARRAY(SELECT DISTINCT d FROM unnest(devices) d ORDER BY d);
@@ -90,7 +96,7 @@ BEGIN
     FROM generate_series(1, pieces) k,
          LATERAL (SELECT ARRAY(SELECT x FROM unnest(devices[(k - 1) * batch_size + 1 : k * batch_size]) x ORDER BY abs(x)) AS piece) s;
     UPDATE scheduled_notifications s SET batch_seq = n.batch_seq + pieces, updated_at = now() WHERE s.id = n.id AND pieces > 0;
-    RETURN cardinality(devices);
+    RETURN coalesce(cardinality(devices), 0);
 END
 $$;
 COMMENT ON FUNCTION pgpush_requeue_failures(scheduled_notifications) IS

@@ -6,7 +6,8 @@ SELECT a.notification_id, a.app, a.user_id, a.device_id, a.environment, o.outcom
        f.occurred_at,
        CASE o.outcome
            WHEN 'accepted' THEN 'accepted by Apple'
-           WHEN 'rejected' THEN format('Apple answered %s %s', f.http_status, f.reason)
+           WHEN 'rejected' THEN CASE WHEN f.http_status IS NULL THEN format('given up without an answer: %s', f.reason)
+                                ELSE format('Apple answered %s %s', f.http_status, f.reason) END
            WHEN 'unknown' THEN format('no answer is known (%s): it may have arrived', f.reason)
            WHEN 'no device' THEN 'this user has no registered device'
            WHEN 'inactive' THEN format('the device is inactive since %s: %s', a.deactivated_at, a.deactivation_reason)
@@ -15,34 +16,35 @@ SELECT a.notification_id, a.app, a.user_id, a.device_id, a.environment, o.outcom
            ELSE CASE WHEN a.status = 'pending' AND a.scheduled_at > now() THEN format('due at %s', a.scheduled_at)
                      WHEN a.status = 'pending' THEN 'due, and not yet taken by a worker'
                      WHEN b.state = 'parked' THEN 'waiting for the end of a pause'
-                     WHEN f.reason IS NOT NULL THEN format('to be tried again after %s %s', f.http_status, f.reason)
+                     WHEN f.reason IS NOT NULL THEN 'to be tried again after ' || concat_ws(' ', f.http_status, f.reason)
                      ELSE 'in work' END
        END AS explanation
 FROM (
     SELECT n.id AS notification_id, n.app, n.status, n.scheduled_at, n.started_at, n.environment AS narrowed, n.broadcast,
-           n.accepted_count, n.batch_seq, n.cursor_id, n.upper_id, coalesce(d.user_id, n.user_id) AS user_id,
+           n.accepted_count, n.device_count > n.accepted_count + n.rejected_count + n.unknown_count AS unreached, n.unknown_count,
+           n.batch_seq, n.cursor_id, n.upper_id, coalesce(d.user_id, n.user_id) AS user_id,
            d.id AS device_id, d.environment, d.is_active, d.created_at, d.deactivated_at, d.deactivation_reason
     FROM scheduled_notifications n LEFT JOIN devices d ON d.user_id = n.user_id AND d.app = n.app
     WHERE n.user_id IS NOT NULL
     UNION ALL
-    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count, n.batch_seq,
-           n.cursor_id, n.upper_id, u.user_id, d.id, d.environment, d.is_active, d.created_at, d.deactivated_at, d.deactivation_reason
+    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count,
+           n.device_count > n.accepted_count + n.rejected_count + n.unknown_count, n.unknown_count, n.batch_seq, n.cursor_id, n.upper_id, u.user_id, d.id, d.environment, d.is_active, d.created_at, d.deactivated_at, d.deactivation_reason
     FROM scheduled_notifications n CROSS JOIN LATERAL unnest(n.user_ids) u(user_id)
     LEFT JOIN devices d ON d.user_id = u.user_id AND d.app = n.app
     UNION ALL
-    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count, n.batch_seq,
-           n.cursor_id, n.upper_id, d.user_id, d.id, d.environment, d.is_active, d.created_at, d.deactivated_at, d.deactivation_reason
+    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count,
+           n.device_count > n.accepted_count + n.rejected_count + n.unknown_count, n.unknown_count, n.batch_seq, n.cursor_id, n.upper_id, d.user_id, d.id, d.environment, d.is_active, d.created_at, d.deactivated_at, d.deactivation_reason
     FROM scheduled_notifications n JOIN devices d ON d.app = n.app
     WHERE n.broadcast
     UNION ALL
-    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count, n.batch_seq,
-           n.cursor_id, n.upper_id, d.user_id, -t.position, coalesce(d.environment, n.environment), coalesce(d.is_active, true),
+    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count,
+           n.device_count > n.accepted_count + n.rejected_count + n.unknown_count, n.unknown_count, n.batch_seq, n.cursor_id, n.upper_id, d.user_id, -t.position, coalesce(d.environment, n.environment), coalesce(d.is_active, true),
            n.created_at, d.deactivated_at, d.deactivation_reason
     FROM scheduled_notifications n CROSS JOIN LATERAL unnest(n.device_tokens) WITH ORDINALITY t(token, position)
     LEFT JOIN devices d ON d.app = n.app AND d.device_token = t.token
     UNION ALL
-    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count, n.batch_seq,
-           n.cursor_id, n.upper_id, NULL, 0, n.environment, true, n.created_at, NULL, NULL
+    SELECT n.id, n.app, n.status, n.scheduled_at, n.started_at, n.environment, n.broadcast, n.accepted_count,
+           n.device_count > n.accepted_count + n.rejected_count + n.unknown_count, n.unknown_count, n.batch_seq, n.cursor_id, n.upper_id, NULL, 0, n.environment, true, n.created_at, NULL, NULL
     FROM scheduled_notifications n WHERE n.channel_id IS NOT NULL
 ) a
 LEFT JOIN LATERAL (
@@ -52,15 +54,17 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     -- The batch that the device waits in, or was given up with, or of an unfinished broadcast the slice it belongs to.
     SELECT x.state FROM notification_batches x
-    WHERE x.notification_id = a.notification_id AND a.batch_seq > 0 AND a.status NOT IN ('sent', 'failed')
-      AND ((x.state <> 'done' AND a.device_id = ANY (x.device_ids))
-           OR (x.state <> 'done' AND a.device_id > x.after_id AND a.device_id <= x.through_id))
+    WHERE x.notification_id = a.notification_id AND a.batch_seq > 0 AND (a.unreached OR a.status NOT IN ('sent', 'failed'))
+      AND x.state <> 'done' AND abs(a.device_id) > abs(x.done_through)  -- what lies before the watermark is settled
+      AND (a.device_id = ANY (x.device_ids) OR (a.device_id > x.after_id AND a.device_id <= x.through_id))
     ORDER BY x.batch_no DESC LIMIT 1) b ON true
 CROSS JOIN LATERAL (
     SELECT CASE
         WHEN a.device_id IS NULL THEN 'no device'
         WHEN b.state IN ('ready', 'leased', 'parked') THEN 'waiting'
-        WHEN f.is_final THEN CASE WHEN f.http_status IS NULL THEN 'unknown' ELSE 'rejected' END
+        WHEN f.is_final THEN CASE WHEN f.http_status IS NULL AND coalesce(
+                (SELECT x.unknown_count FROM notification_batches x
+                 WHERE x.notification_id = f.notification_id AND x.batch_no = f.batch_no), a.unknown_count) > 0 THEN 'unknown' ELSE 'rejected' END
         WHEN a.environment <> a.narrowed OR a.device_id > a.upper_id OR a.created_at > a.started_at THEN 'not addressed'
         WHEN NOT a.is_active AND a.deactivated_at <= coalesce(a.started_at, now()) THEN 'inactive'
         WHEN a.status = 'pending' THEN 'waiting'
