@@ -121,8 +121,11 @@ BEGIN
         INSERT INTO delivery_failures (occurred_at, notification_id, batch_no, app, environment, device_id, device_token,
                                        http_status, reason, apns_id, attempt, is_final)
         SELECT now() - coalesce(l.age, 0) * interval '1 ms', u_notification[l.unit], u_batch[l.unit], apps[l.unit], l.environment,
-               l.device, l.token, nullif(l.http_status, 0), coalesce(l.reason, 'Unknown'),
-               apns_id(u_notification[l.unit], l.device), attempts[l.unit], coalesce(l.final, true)
+               l.device, CASE WHEN NOT pgpush_is_erased(u_notification[l.unit], l.device) THEN l.token END,
+               nullif(l.http_status, 0), coalesce(l.reason, 'Unknown'),
+               CASE WHEN u_notification[l.unit] BETWEEN 0 AND (1::bigint << 60) - 1
+                          AND l.device BETWEEN 1 - (1::bigint << 60) AND (1::bigint << 60) - 1
+                    THEN apns_id(u_notification[l.unit], l.device) END, attempts[l.unit], coalesce(l.final, true)
         FROM unnest(l_unit, l_device, l_token, l_environment, l_status, l_reason, l_final, l_age_ms)
              l(unit, device, token, environment, http_status, reason, final, age)
         WHERE results[l.unit] = 'applied';

@@ -123,3 +123,17 @@ AS $$
     ON CONFLICT ON CONSTRAINT app_pauses_scope_key DO NOTHING
 $$;
 COMMENT ON FUNCTION pgpush_pause(text[], text[], text[], text[]) IS 'Internal: pauses scopes on account of Apple''s answers.';
+
+CREATE OR REPLACE FUNCTION pgpush_is_erased(p_notification bigint, p_device bigint) RETURNS boolean
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+BEGIN
+    IF p_device > 0 THEN
+        RETURN NOT EXISTS (SELECT FROM devices d WHERE d.id = p_device);
+    END IF;
+    -- Only a list of tokens has negative numbers; forget_user leaves an empty text in it.
+    RETURN p_device < 0 AND (SELECT n.device_tokens[-p_device] = '' FROM scheduled_notifications n WHERE n.id = p_notification);
+END
+$$;
+COMMENT ON FUNCTION pgpush_is_erased(bigint, bigint) IS
+    'Internal: whether the device was deleted, or its token taken out of the list, while it was being sent to.';
