@@ -236,4 +236,19 @@ import Testing
         try database.notify("user_id", "'a'")
         #expect(try worker.nextDue() == 0)
     }
+
+    @Test func anEmptyClaimMeansThatNothingIsDue() throws {
+        try database.psql(
+            """
+            INSERT INTO scheduled_notifications (user_id, title, scheduled_at, expires_at)
+            SELECT 'a', 'x', now() - interval '2 h', now() - interval '1 h' FROM generate_series(1, 95);
+            INSERT INTO scheduled_notifications (broadcast, title, scheduled_at, expires_at)
+            SELECT true, 'x', now() - interval '2 h', now() - interval '1 h' FROM generate_series(1, 40)
+            """)
+        let single = try database.notify("user_id", "'a'")
+        let all = try database.notify("broadcast", "true")
+        try database.psql("INSERT INTO devices (user_id, device_token) VALUES ('zz', 'abcdef12')")
+        #expect(try worker.claim(limit: 10).map(\.notification) == [single])
+        #expect(try worker.claimBroadcast().map(\.notification) == [all])
+    }
 }

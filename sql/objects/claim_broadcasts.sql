@@ -17,7 +17,8 @@ DECLARE
     slices  record;
     chosen  bigint;
 BEGIN
-    FOR attempt IN 1 .. 16 LOOP
+    -- Enough to come past many that have expired: an empty answer means that nothing is due.
+    FOR attempt IN 1 .. 320 LOOP
         -- A row that came to nothing stays locked till the end, so only the first may be waited for: two callers that each hold
         -- one and wait for the other's would never end.
         chosen := pgpush_choose_broadcast(p_apps, attempt = 1);

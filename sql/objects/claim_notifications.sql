@@ -32,7 +32,8 @@ BEGIN
             bound := p_since[i];
             bound_id := coalesce(p_since_id[i], 0);
         END IF;
-        FOR round IN 1 .. 3 LOOP
+        -- An empty answer means that nothing is due: expired rows in front are no reason to stop.
+        FOR round IN 1 .. 20 LOOP
             EXIT WHEN room <= 0;
             SELECT array_agg(id), array_agg(id) FILTER (WHERE expired),
                    array_agg(id) FILTER (WHERE NOT expired AND NOT list), array_agg(id) FILTER (WHERE NOT expired AND list)
