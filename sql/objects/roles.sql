@@ -42,7 +42,7 @@ GRANT SELECT ON devices, scheduled_notifications, notification_batches, delivery
     notification_progress, delivery_report, failure_reasons, queue_health TO pgpush_operator;
 GRANT UPDATE (status, cancelled_by) ON scheduled_notifications TO pgpush_operator;
 GRANT EXECUTE ON FUNCTION cancel_notification(bigint, text), reschedule_notification(bigint, timestamptz), retry_notification(bigint),
-    pause_app(text, text, text), resume_app(text, text), unregister_device(text, text, text),
+    forget_user(text), pause_app(text, text, text), resume_app(text, text), unregister_device(text, text, text),
     audience_count(text, text, text[], text[], boolean, text) TO pgpush_operator;
 
 -- Workers call the queue functions; they have no right to any table.
