@@ -74,7 +74,7 @@ COMMENT ON COLUMN scheduled_notifications.walking IS 'Worker''s own: a broadcast
 COMMENT ON COLUMN scheduled_notifications.upper_id IS 'Worker''s own: devices up to this id belong to the audience of a broadcast.';
 COMMENT ON COLUMN scheduled_notifications.cursor_id IS 'Worker''s own: devices up to this id are in batches.';
 COMMENT ON COLUMN scheduled_notifications.batch_seq IS 'Worker''s own: number of the last batch.';
-COMMENT ON COLUMN scheduled_notifications.served_at IS 'Worker''s own: when a batch was last cut.';
+COMMENT ON COLUMN scheduled_notifications.served_at IS 'Worker''s own: when a batch was last cut, or the notification was opened again by retry_notification.';
 COMMENT ON COLUMN scheduled_notifications.counted_at IS 'Worker''s own: when the counts were last brought up to date.';
 
 COMMENT ON TABLE notification_batches IS 'Slices of notifications with many devices, and devices to be sent again. Written by the worker alone.';
