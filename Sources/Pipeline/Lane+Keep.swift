@@ -22,19 +22,19 @@ extension Lane {
                 try await renewDue()
                 try await lookAround()
             } catch {
+                guard phase != .ended else { return }
                 await pauseAfter(error, "keeping the leases failed")
             }
         }
     }
 
-    /// Gives back what waits for a gateway that has not been reached for a while: another replica may reach it, and
-    /// whoever looks sees rows that are pending instead of rows that are being sent.
+    /// Gives back what waits for a gateway that has not been reached for a while.
+    ///
+    /// Another replica may reach it, and whoever looks sees rows that are pending instead of rows that are being sent.
     private func giveUpUnreachable() {
-        let unreachable = stage.unreachable(for: settings.unreachableLimit)
+        let unreachable = Set(stage.unreachable(for: settings.unreachableLimit))
         guard !unreachable.isEmpty else { return }
-        stage.stop(.paused) { unit in
-            unit.segments.contains { unreachable.contains(FeedKey(unit.work.content.app, $0.environment)) }
-        }
+        stage.giveBack(waitingFor: unreachable)
     }
 
     /// Renews the leases whose time has come, of what makes progress.
@@ -53,7 +53,9 @@ extension Lane {
                 unit.lease.lost()
             }
         }
-        let lost = Set(zip(due, states).filter { !$0.1.isHeld }.map { ObjectIdentifier($0.0) })
+        // What was settled while the answer was under way is not held any more, and was not lost.
+        let working = Set(stage.unitsInWork.map(ObjectIdentifier.init))
+        let lost = Set(zip(due, states).filter { !$0.1.isHeld }.map { ObjectIdentifier($0.0) }).intersection(working)
         guard !lost.isEmpty else { return }
         logger.warning("leases were lost", [.units: lost.count])
         stage.stop(.leaseEnded) { lost.contains(ObjectIdentifier($0)) }

@@ -18,6 +18,7 @@ final class PushFeed {
     private let loop: EventLoop
     private let requestTimeout: Duration
     private var unreachableSince: MonotonicTime?
+    private var lastRefusal: (reason: String, connection: UInt32)?
     private var urgent: [Item] = []
     private var bulk: [Item] = []
 
@@ -39,6 +40,9 @@ final class PushFeed {
         if unit.isUrgent { urgent.append(item) } else { bulk.append(item) }
     }
 
+    /// Whether a connection was ever wanted.
+    var isUsed: Bool { pool.snapshot.connectAttempts > 0 }
+
     /// Whether the gateway has been out of reach for at least `limit`; asking makes the pool try again when it may.
     func isUnreachable(for limit: Duration) -> Bool {
         let snapshot = pool.snapshot
@@ -51,6 +55,18 @@ final class PushFeed {
         pool.warmUp()
         return loop.now.since(since) >= limit
     }
+
+    /// Whether a refusal that asks for another try has come over another connection before, with no success since.
+    ///
+    /// Without it each device would find out by itself, at a connection each.
+    func isRepeated(_ refusal: String, on connection: UInt32) -> Bool {
+        defer { if lastRefusal == nil { lastRefusal = (refusal, connection) } }
+        guard let lastRefusal, lastRefusal.reason == refusal else { return false }
+        return lastRefusal.connection != connection
+    }
+
+    /// A push was accepted.
+    func succeeded() { if lastRefusal != nil { lastRefusal = nil } }
 
     /// Does to a connection what an answer that came over it calls for.
     func carryOut(_ fate: ConnectionFate, on connection: UInt32) {
@@ -86,6 +102,7 @@ final class PushFeed {
     private func send(_ item: Item, _ now: BootTime, _ pauses: Set<ScopePause>) -> Bool {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
+        if unit.stopReason == nil, let remaining = unit.remaining, remaining <= .zero { unit.stop(.expired) }
         guard unit.stopReason == nil else { return true }
         if !pauses.isEmpty, !unit.isProbe, unit.isHeld(item.segment, byAnyOf: pauses) {
             unit.park(item.segment)

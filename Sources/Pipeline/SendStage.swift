@@ -75,6 +75,12 @@ final class SendStage: HTTP2RequestHandler {
         feeds.filter { $0.value.isUnreachable(for: limit) }.map(\.key)
     }
 
+    /// Whether nothing can be sent for an app: all the gateways that it has used are out of reach.
+    func isCutOff(app: String) -> Bool {
+        let used = feeds.filter { $0.key.app == app && $0.value.isUsed }
+        return !used.isEmpty && used.allSatisfy { $0.value.isUnreachable(for: .zero) }
+    }
+
     /// How many pushes the feeds of a unit have brought to an end.
     func progress(of unit: UnitInWork) -> UInt64 {
         unit.segments.reduce(0) { $0 &+ ($1.feed?.progress ?? 0) }
@@ -110,6 +116,27 @@ final class SendStage: HTTP2RequestHandler {
         for unit in stopped { endIfDecided(unit) }
     }
 
+    /// Gives back what waits for gateways out of reach: whole units, or the part of a unit that goes there.
+    func giveBack(waitingFor unreachable: Set<FeedKey>) {
+        func isStuck(_ unit: UnitInWork, _ place: Int) -> Bool {
+            unreachable.contains(FeedKey(unit.work.content.app, unit.segments[place].environment))
+        }
+        stop(.paused) { unit in unit.segments.indices.allSatisfy { isStuck(unit, $0) } && !unit.segments.isEmpty }
+        for unit in unitsInWork where unit.stopReason == nil {
+            for place in unit.segments.indices where isStuck(unit, place) {
+                unit.segments[place].isGivenUp = true
+                unit.segments[place].feed?.pool.withdraw { [slot = UInt64(unit.slot)] tag in
+                    tag >> 32 == slot && unit.segments[place].range.contains(Int(tag & 0xffff_ffff))
+                }
+                unit.handBack(place, after: Self.unreachablePause)
+            }
+            endIfDecided(unit)
+        }
+    }
+
+    /// How long a part of a unit waits before somebody tries its gateway again.
+    private static let unreachablePause: Duration = .seconds(30)
+
     /// Hands nothing more of any unit to the wire, now and later.
     func stopAll() {
         isStopping = true
@@ -140,7 +167,14 @@ final class SendStage: HTTP2RequestHandler {
     // MARK: Pauses
 
     /// Replaces what the database says about pauses.
-    func setPauses(_ stored: Set<ScopePause>) { pauses = stored.union(newPauses) }
+    func setPauses(_ stored: Set<ScopePause>) {
+        let all = stored.union(newPauses)
+        if !all.isSubset(of: pauses) {
+            mustWithdrawHeld = true
+            planPump()
+        }
+        pauses = all
+    }
 
     /// Stops a scope at once; the next settle writes it down for all others.
     func pause(_ scope: ScopePause) {
@@ -183,7 +217,8 @@ final class SendStage: HTTP2RequestHandler {
     /// A device waits again, since the gateway certainly did not process its push.
     func sendAgain(_ unit: UnitInWork, _ index: Int) {
         unit.returned(index)
-        if unit.stopReason == nil { line(unit, up: unit.segment(of: index)) }
+        let place = unit.segment(of: index)
+        if unit.stopReason == nil && !unit.segments[place].isGivenUp { line(unit, up: place) }
     }
 
     private func planPump() {

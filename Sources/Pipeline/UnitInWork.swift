@@ -17,6 +17,8 @@ struct UnitSegment {
     var next: Int
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
+    /// Its gateway is out of reach: what comes back is handed back.
+    var isGivenUp = false
 
     /// Takes the next device to hand to the wire.
     mutating func takeNext() -> Int? {
@@ -112,8 +114,8 @@ struct UnitSegment {
     /// How long its pushes may still be sent; nil: without end.
     var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
 
-    /// Whether what has not been sent of it goes back to the queue.
-    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded || stopReason == .paused }
+    /// Whether what has not been sent of it goes back to the queue; there it is abandoned if nobody wants it any more.
+    var mustGoBack: Bool { stopReason != nil }
 
     /// Single users, lists and retries go before slices of broadcasts.
     var isUrgent: Bool { work.key.batch == 0 || work.attempt > 1 }
@@ -192,11 +194,15 @@ struct UnitSegment {
 
     /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.
     func handBackRest() {
-        let rest = segments.indices.flatMap { segments[$0].takeWaiting() }
+        for place in segments.indices { handBack(place, after: .zero) }
+    }
+
+    /// Gives what waits of a segment back to the queue, uncharged.
+    func handBack(_ segment: Int, after delay: Duration) {
+        let rest = segments[segment].takeWaiting()
         guard !rest.isEmpty else { return }
         undecided -= rest.count
-        addRequeue(
-            Requeue(state: .ready, isCharged: false, delay: .zero), devices: rest.map { ids[$0] })
+        addRequeue(Requeue(state: .ready, isCharged: false, delay: delay), devices: rest.map { ids[$0] })
     }
 
     // MARK: Pauses

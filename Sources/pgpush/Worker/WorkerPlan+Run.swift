@@ -28,7 +28,7 @@ extension WorkerPlan {
         settings.grace = grace
         switch try Worker.run(settings, logger: logger) {
         case .done: return .done
-        case .interrupted: return .interrupted
+        case .unreachable: return .pushServiceUnreachable
         }
     }
 }
