@@ -24,8 +24,12 @@ extension Lane {
         ended.signal.raise()
     }
 
-    /// With `once`: everything was empty when last asked, so nothing more will be claimed.
-    private var isDrained: Bool { settings.once && schedule.isIdle(at: .now()) }
+    /// With `once`: everything was empty when last asked, or has not been in reach for long, so nothing more will be claimed.
+    private var isDrained: Bool {
+        guard settings.once else { return false }
+        return schedule.isIdle(at: .now())
+            || settings.apps.allSatisfy { !stage.isReachable($0.name, for: settings.unreachableLimit) }
+    }
 
     /// While work is under way, new work may come at any time; an idle lane sleeps until it is woken.
     private var untilNextRound: Duration? {
@@ -59,10 +63,7 @@ extension Lane {
     }
 
     /// The apps whose gateways can be reached, as far as anybody knows; the others are tried with a bare connection.
-    private var reachableApps: [ServedApp] {
-        let unreachable = Set(stage.unreachable(for: .zero).map(\.app))
-        return unreachable.isEmpty ? settings.apps : settings.apps.filter { !unreachable.contains($0.name) }
-    }
+    private var reachableApps: [ServedApp] { settings.apps.filter { stage.isReachable($0.name) } }
 
     private func room(for kind: ClaimKind) -> Int {
         let capacity = plan.capacity(streams: stage.streams)

@@ -17,23 +17,13 @@ extension Lane {
                 continue
             }
             _ = await mayKeep.wait(settings.lookInterval)
-            giveUpUnreachable()
+            stage.giveUpUnreachable(for: settings.unreachableLimit)
             do throws(PostgresError) {
                 try await renewDue()
                 try await lookAround()
             } catch {
                 await pauseAfter(error, "keeping the leases failed")
             }
-        }
-    }
-
-    /// Gives back what waits for a gateway that has not been reached for a while: another replica may reach it, and
-    /// whoever looks sees rows that are pending instead of rows that are being sent.
-    private func giveUpUnreachable() {
-        let unreachable = stage.unreachable(for: settings.unreachableLimit)
-        guard !unreachable.isEmpty else { return }
-        stage.stop(.paused) { unit in
-            unit.segments.contains { unreachable.contains(FeedKey(unit.work.content.app, $0.environment)) }
         }
     }
 

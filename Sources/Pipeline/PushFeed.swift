@@ -18,6 +18,10 @@ final class PushFeed {
     private let loop: EventLoop
     private let requestTimeout: Duration
     private var unreachableSince: MonotonicTime?
+    /// What is for this gateway is put off, since it has been out of reach for long, and its app's other gateway has not.
+    var isAway = false
+    /// How long it is put off.
+    private static let awayDelay: ClosedRange<Int64> = 30...60
     private var urgent: [Item] = []
     private var bulk: [Item] = []
 
@@ -44,6 +48,7 @@ final class PushFeed {
         let snapshot = pool.snapshot
         guard snapshot.open == 0, snapshot.draining == 0, snapshot.lastConnectFault != nil else {
             unreachableSince = nil
+            isAway = false
             return false
         }
         let since = unreachableSince ?? loop.now
@@ -51,6 +56,9 @@ final class PushFeed {
         pool.warmUp()
         return loop.now.since(since) >= limit
     }
+
+    /// Whether anything has come of this gateway since the start.
+    var isProven: Bool { progress > 0 || pool.snapshot.open > 0 }
 
     /// Does to a connection what an answer that came over it calls for.
     func carryOut(_ fate: ConnectionFate, on connection: UInt32) {
@@ -65,6 +73,7 @@ final class PushFeed {
 
     /// Hands pushes to the pool until it is full or nothing waits; `ended` hears of each unit that left the line.
     func pump(_ now: BootTime, pauses: Set<ScopePause>, ended: (UnitInWork) -> Void) {
+        if isAway { _ = isUnreachable(for: .zero) }
         pump(&urgent, now, pauses, ended)
         pump(&bulk, now, pauses, ended)
     }
@@ -89,6 +98,10 @@ final class PushFeed {
         guard unit.stopReason == nil else { return true }
         if !pauses.isEmpty, !unit.isProbe, unit.isHeld(item.segment, byAnyOf: pauses) {
             unit.park(item.segment)
+            return true
+        }
+        if isAway {
+            unit.putOff(item.segment, for: .seconds(Int64.random(in: Self.awayDelay)))
             return true
         }
         return submit(unit, item.segment)

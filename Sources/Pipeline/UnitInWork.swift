@@ -199,6 +199,14 @@ struct UnitSegment {
             Requeue(state: .ready, isCharged: false, delay: .zero), devices: rest.map { ids[$0] })
     }
 
+    /// Moves what waits of a segment into a batch that is taken up again after a while, uncharged.
+    func putOff(_ segment: Int, for delay: Duration) {
+        let waiting = segments[segment].takeWaiting()
+        guard !waiting.isEmpty else { return }
+        undecided -= waiting.count
+        addRequeue(Requeue(state: .ready, isCharged: false, delay: delay), devices: waiting.map { ids[$0] })
+    }
+
     // MARK: Pauses
 
     /// Whether any of `pauses` forbids a segment.
