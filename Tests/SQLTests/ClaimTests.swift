@@ -133,6 +133,15 @@ import Testing
             """)
         #expect(claimed == [["2", "t"], ["3", "t"]])
         #expect(try worker.claim().map(\.notification) == [1])
+        // Many at one instant: the id says where among them.
+        try database.psql(
+            "INSERT INTO scheduled_notifications (user_id, title) SELECT 'a', 'x' FROM generate_series(1, 10)")
+        let rest = try database.psql(
+            """
+            SELECT notification_id FROM scheduled_notifications n, claim_notifications(gen_random_uuid(), '{default}', '{24h}', 10, 500,
+                '75 s', ARRAY[n.scheduled_at], '{11}') WHERE n.id = 4 ORDER BY 1
+            """)
+        #expect(rest == [["11"], ["12"], ["13"]])
     }
 
     @Test func listsOfUsers() throws {

@@ -50,7 +50,12 @@ CREATE TABLE devices (
     CONSTRAINT devices_is_active_check CHECK (is_active = (deactivated_at IS NULL))
 ) WITH (fillfactor = 90);  -- room for touch_device to update in place
 
--- The walk of a broadcast. Nothing but active rows, in the order of the walk, so that a slice is one index range.
-CREATE INDEX devices_walk ON devices (app, environment, id) WHERE is_active;
+-- The walk of a broadcast. Nothing but active rows, in the order of the walk, so that a slice is one index range. On id + 0,
+-- because a query that says so can use no other index: given a choice, the planner walks the primary key for a rare environment,
+-- past everybody else's devices. (Comparing rows keeps it off the primary key too, but has no upper bound in the index: 160 ms
+-- instead of 1 ms for a slice at 1 M devices.)
+-- The other way round, queries by id or user say coalesce(is_active, false) and app || '', so that this small index is not offered
+-- to them: a plan made while there were few devices would scan it from end to end for each one.
+CREATE INDEX devices_walk ON devices (app, environment, (id + 0)) WHERE is_active;
 -- The devices of one person: sending, registering, forgetting. user_id first, because forgetting has no app.
 CREATE INDEX devices_user ON devices (user_id, app);

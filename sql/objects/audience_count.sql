@@ -35,7 +35,7 @@ BEGIN
     ELSIF n.broadcast THEN
         RETURN (SELECT count(*) FROM devices d WHERE d.app = n.app AND d.is_active
                 AND d.environment = ANY (CASE WHEN n.environment IS NULL THEN '{production,sandbox}' ELSE ARRAY[n.environment] END)
-                AND d.id > coalesce(n.cursor_id, 0) AND (n.upper_id IS NULL OR d.id <= n.upper_id));
+                AND d.id + 0 > coalesce(n.cursor_id, 0) AND (n.upper_id IS NULL OR d.id + 0 <= n.upper_id));
     END IF;
     RETURN cardinality(pgpush_audience(n));
 END

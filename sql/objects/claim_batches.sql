@@ -2,6 +2,9 @@
 --
 -- The notification is locked FOR SHARE with the batch, so that no batch is handed out after a cancel has returned. Both locks
 -- skip what is locked: this call never waits. A rescue takes a new epoch, which fences the former owner off.
+--
+-- A notification is looked up by its id alone: n.status || '' hides the status from the planner, which would otherwise, planned
+-- while there was little in work, walk the small index of what is open once for every batch.
 
 CREATE OR REPLACE FUNCTION claim_batches(
     p_owner uuid, p_apps text[], p_limit integer, p_lease interval, p_rescue boolean DEFAULT false,
@@ -30,24 +33,27 @@ BEGIN
         END IF;
         SELECT array_agg(x.notification_id) AS picked, array_agg(x.batch_no) AS numbers INTO more
         FROM (SELECT b.notification_id, b.batch_no
-              FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id AND n.app = b.app
+              FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
               WHERE b.app = v_app AND b.state = 'ready' AND b.not_before <= now()
-                AND n.status = 'sending' AND (n.expires_at IS NULL OR n.expires_at >= now())
+                AND n.status || '' = 'sending' AND (n.expires_at IS NULL OR n.expires_at >= now())
               ORDER BY b.not_before LIMIT room - cardinality(picked)
               FOR NO KEY UPDATE OF b SKIP LOCKED FOR SHARE OF n SKIP LOCKED) x;
         picked := picked || more.picked; numbers := numbers || more.numbers;
         room := room - cardinality(picked);
         RETURN QUERY
-            UPDATE notification_batches b
-            SET state = 'leased', owner = p_owner, epoch = b.epoch + 1, lease_until = now() + p_lease,
-                not_before = NULL, claimed_at = now()
-            FROM unnest(picked, numbers) x(notification, number), scheduled_notifications n
-            WHERE b.notification_id = x.notification AND b.batch_no = x.number AND n.id = x.notification
-            RETURNING n.id, b.batch_no, b.epoch, b.attempts, n.app, n.environment, n.push_type,
+            WITH b AS (
+                UPDATE notification_batches y
+                SET state = 'leased', owner = p_owner, epoch = y.epoch + 1, lease_until = now() + p_lease,
+                    not_before = NULL, claimed_at = now()
+                FROM unnest(picked, numbers) x(notification, number)
+                WHERE y.notification_id = x.notification AND y.batch_no = x.number
+                RETURNING y.notification_id, y.batch_no, y.epoch, y.attempts,
+                    y.device_count - y.accepted_count - y.rejected_count - y.unknown_count AS remaining)
+            SELECT n.id, b.batch_no, b.epoch, b.attempts, n.app, n.environment, n.push_type,
                 coalesce(n.priority, CASE n.push_type WHEN 'background' THEN 5 ELSE 10 END)::smallint, n.topic,
                 coalesce(n.collapse_id, CASE n.push_type WHEN 'alert' THEN 'pgpush-' || n.id END),
-                n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload,
-                b.device_count - b.accepted_count - b.rejected_count - b.unknown_count, n.scheduled_at;
+                n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload, b.remaining, n.scheduled_at
+            FROM b JOIN scheduled_notifications n ON n.id = b.notification_id;
     END LOOP;
 END
 $$;

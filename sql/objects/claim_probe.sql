@@ -19,10 +19,10 @@ BEGIN
     UPDATE app_pauses x SET next_probe_at = now() + p_every * (0.75 + random() / 2), probes = x.probes + 1
     WHERE x.app = p.app AND x.environment IS NOT DISTINCT FROM p.environment AND x.topic IS NOT DISTINCT FROM p.topic;
 
-    SELECT s.* INTO n FROM notification_batches y JOIN scheduled_notifications s ON s.id = y.notification_id AND s.app = y.app
-    WHERE y.app = p.app AND y.state = 'parked' AND s.status = 'sending'
+    SELECT s.* INTO n FROM notification_batches y JOIN scheduled_notifications s ON s.id = y.notification_id
+    WHERE y.app = p.app AND y.state = 'parked' AND s.status || '' = 'sending'
       AND (p.environment IS NULL OR y.environment = p.environment) AND (p.topic IS NULL OR y.topic = p.topic)
-    ORDER BY y.notification_id, y.batch_no LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED;
+    LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED;
     IF NOT FOUND THEN
         -- Nothing is parked to try with: let traffic find out.
         IF NOT EXISTS (SELECT FROM notification_batches y WHERE y.app = p.app AND y.state = 'parked') THEN
@@ -33,7 +33,7 @@ BEGIN
     SELECT * INTO b FROM notification_batches y
     WHERE y.notification_id = n.id AND y.state = 'parked'
       AND (p.environment IS NULL OR y.environment = p.environment) AND (p.topic IS NULL OR y.topic = p.topic)
-    ORDER BY y.batch_no LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+    LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;

@@ -51,7 +51,7 @@ BEGIN
         WHERE b.app = p_app AND b.state = 'parked' AND NOT EXISTS (
             SELECT FROM app_pauses p WHERE p.app = b.app
                AND (p.environment IS NULL OR p.environment = b.environment) AND (p.topic IS NULL OR p.topic = b.topic))
-        ORDER BY 1, 2 FOR NO KEY UPDATE OF b SKIP LOCKED
+        ORDER BY b.notification_id + 0, b.batch_no FOR NO KEY UPDATE OF b SKIP LOCKED  -- + 0: not by walking the key
     )
     UPDATE notification_batches b SET state = 'ready', not_before = now() FROM parked p
     WHERE b.notification_id = p.notification_id AND b.batch_no = p.batch_no;

@@ -41,8 +41,9 @@ BEGIN
     picked := '{}'; numbers := '{}';
     FOR r IN
         SELECT b.notification_id, b.batch_no, n.delivery
-        FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id AND n.app = b.app
-        WHERE b.app = p_app AND b.state = 'leased' AND b.lease_until < now() - p_grace AND n.status = 'sending'
+        FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
+        WHERE b.app = p_app AND b.state = 'leased' AND b.lease_until < now() - p_grace
+          AND n.status || '' = 'sending'  -- hidden from the planner, see claim_batches
         LIMIT p_limit FOR NO KEY UPDATE OF b SKIP LOCKED FOR SHARE OF n SKIP LOCKED
     LOOP
         IF r.delivery = 'at_most_once' THEN

@@ -103,7 +103,7 @@ AS $$
         WHEN device = 0 THEN n.channel_id IS NOT NULL
         WHEN device < 0 THEN n.device_tokens[-device] <> '' AND NOT EXISTS (
             SELECT FROM devices d WHERE d.app = n.app AND d.device_token = n.device_tokens[-device] AND NOT d.is_active)
-        ELSE EXISTS (SELECT FROM devices d WHERE d.id = device AND d.app = n.app AND d.is_active
+        ELSE EXISTS (SELECT FROM devices d WHERE d.id = device AND d.app || '' = n.app AND coalesce(d.is_active, false)
                      AND (n.environment IS NULL OR d.environment = n.environment)
                      AND (n.user_id IS NULL OR d.user_id = n.user_id)
                      AND (n.user_ids = '{}' OR d.user_id = ANY (n.user_ids))) END

@@ -47,7 +47,7 @@ GRANT EXECUTE ON FUNCTION cancel_notification(bigint, text), reschedule_notifica
 
 -- Workers call the queue functions; they have no right to any table.
 GRANT EXECUTE ON FUNCTION
-    claim_notifications(uuid, text[], interval[], integer, integer, interval, timestamptz[]),
+    claim_notifications(uuid, text[], interval[], integer, integer, interval, timestamptz[], bigint[]),
     claim_broadcasts(uuid, text[], interval[], integer, integer, interval),
     claim_batches(uuid, text[], integer, interval, boolean, interval), claim_probe(uuid, text[], interval, interval),
     split_notification(bigint, uuid, integer, integer), has_split(text[]), expand(bigint[], integer[], integer),

@@ -11,17 +11,14 @@ DECLARE
 BEGIN
     -- Notifications are locked before batches, so numbers are drawn first; a report that turns out to be late leaves a gap at most.
     FOR r IN
-        SELECT u_notification[x.unit] AS notification, array_agg(x.b ORDER BY x.b) AS bs, array_agg(x.unit) AS us
+        SELECT u_notification[x.unit] AS notification, array_agg(x.b ORDER BY x.b) AS bs
         FROM unnest(b_unit) WITH ORDINALITY x(unit, b) GROUP BY 1 ORDER BY 1
     LOOP
+        CONTINUE WHEN NOT EXISTS (
+            SELECT FROM unnest(r.bs) b
+            WHERE pgpush_holds(p_owner, r.notification, u_batch[b_unit[b]], u_epoch[b_unit[b]]));
         UPDATE scheduled_notifications n SET batch_seq = n.batch_seq + cardinality(r.bs), updated_at = now()
-        WHERE n.id = r.notification AND n.finished_at IS NULL AND EXISTS (
-            SELECT FROM unnest(r.us) x(unit) LEFT JOIN notification_batches b
-                ON b.notification_id = n.id AND b.batch_no = u_batch[x.unit]
-            WHERE CASE WHEN u_batch[x.unit] = 0
-                  THEN n.owner = p_owner AND n.epoch = u_epoch[x.unit] AND n.lease_until IS NOT NULL
-                  ELSE b.owner = p_owner AND b.epoch = u_epoch[x.unit] AND b.lease_until IS NOT NULL END)
-        RETURNING n.batch_seq INTO seq;
+        WHERE n.id = r.notification AND n.finished_at IS NULL RETURNING n.batch_seq INTO seq;
         IF FOUND THEN
             FOR k IN 1 .. cardinality(r.bs) LOOP
                 numbers[r.bs[k]] := seq - cardinality(r.bs) + k;
@@ -33,6 +30,20 @@ END
 $$;
 COMMENT ON FUNCTION pgpush_settle_numbers(uuid, bigint[], integer[], integer[], integer[]) IS
     'Internal: draws batch numbers for devices to be sent again.';
+
+CREATE OR REPLACE FUNCTION pgpush_holds(p_owner uuid, p_notification bigint, p_batch integer, p_epoch integer) RETURNS boolean
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp
+AS $$
+BEGIN
+    IF p_batch = 0 THEN
+        RETURN EXISTS (SELECT FROM scheduled_notifications n WHERE n.id = p_notification
+                       AND n.owner = p_owner AND n.epoch = p_epoch AND n.lease_until IS NOT NULL);
+    END IF;
+    RETURN EXISTS (SELECT FROM notification_batches b WHERE b.notification_id = p_notification AND b.batch_no = p_batch
+                   AND b.owner = p_owner AND b.epoch = p_epoch AND b.lease_until IS NOT NULL);
+END
+$$;
+COMMENT ON FUNCTION pgpush_holds(uuid, bigint, integer, integer) IS 'Internal: whether this owner holds the lease of a unit.';
 
 CREATE OR REPLACE FUNCTION pgpush_settle_again(
     u_notification bigint[], u_batch integer[], u_epoch integer[],
@@ -91,8 +102,8 @@ BEGIN
         ORDER BY d.id, x.before DESC
     ), locked AS MATERIALIZED (
         SELECT d.id, s.reason FROM said s JOIN devices d ON d.id = s.id
-        WHERE d.is_active AND d.registered_at < s.before
-        ORDER BY d.id + 0 FOR NO KEY UPDATE OF d
+        WHERE coalesce(d.is_active, false) AND d.registered_at < s.before
+        ORDER BY s.id + 0 FOR NO KEY UPDATE OF d
     )
     UPDATE devices d SET is_active = false, deactivated_at = now(), deactivation_reason = l.reason, updated_at = now()
     FROM locked l WHERE d.id = l.id;

@@ -7,12 +7,12 @@ AS $$
 BEGIN
     IF n.user_id IS NOT NULL THEN
         RETURN ARRAY(SELECT d.id FROM devices d
-                     WHERE d.user_id = n.user_id AND d.app = n.app AND d.is_active
+                     WHERE d.user_id = n.user_id AND d.app = n.app AND coalesce(d.is_active, false)
                        AND (n.environment IS NULL OR d.environment = n.environment)
                      ORDER BY d.id + 0);
     ELSIF n.user_ids <> '{}' THEN
         RETURN ARRAY(SELECT d.id FROM unnest(n.user_ids) u JOIN devices d ON d.user_id = u AND d.app = n.app
-                     WHERE d.is_active AND (n.environment IS NULL OR d.environment = n.environment)
+                     WHERE coalesce(d.is_active, false) AND (n.environment IS NULL OR d.environment = n.environment)
                      ORDER BY d.id + 0);
     END IF;
     -- Tokens go by position; those known to be inactive, or of another environment, are left out.
