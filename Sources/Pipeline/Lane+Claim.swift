@@ -27,9 +27,10 @@ extension Lane {
     /// With `once`: everything was empty when last asked, so nothing more will be claimed.
     private var isDrained: Bool { settings.once && schedule.isIdle(at: .now()) }
 
-    /// With `once`: no gateway can be reached, and has not been for a while; what is due stays where it is.
+    /// With `once`: no gateway has been in reach for long; what is due stays where it is.
     private var isCutOff: Bool {
-        guard settings.once, reachableApps.isEmpty, !stage.unreachable(for: settings.unreachableLimit).isEmpty
+        guard settings.once,
+            settings.apps.allSatisfy({ !stage.isReachable($0.name, for: settings.unreachableLimit) })
         else { return false }
         wasCutOff = true
         return true
@@ -66,8 +67,8 @@ extension Lane {
         return found
     }
 
-    /// The apps of which a gateway can be reached, as far as anybody knows; the others are tried with a bare connection.
-    private var reachableApps: [ServedApp] { settings.apps.filter { !stage.isCutOff(app: $0.name) } }
+    /// The apps whose gateways can be reached, as far as anybody knows; the others are tried with a bare connection.
+    private var reachableApps: [ServedApp] { settings.apps.filter { stage.isReachable($0.name) } }
 
     private func room(for kind: ClaimKind) -> Int {
         let capacity = plan.capacity(streams: stage.streams)

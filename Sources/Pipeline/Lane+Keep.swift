@@ -17,7 +17,7 @@ extension Lane {
                 continue
             }
             _ = await mayKeep.wait(settings.lookInterval)
-            giveUpUnreachable()
+            stage.giveUpUnreachable(for: settings.unreachableLimit)
             do throws(PostgresError) {
                 try await renewDue()
                 try await lookAround()
@@ -26,15 +26,6 @@ extension Lane {
                 await pauseAfter(error, "keeping the leases failed")
             }
         }
-    }
-
-    /// Gives back what waits for a gateway that has not been reached for a while.
-    ///
-    /// Another replica may reach it, and whoever looks sees rows that are pending instead of rows that are being sent.
-    private func giveUpUnreachable() {
-        let unreachable = Set(stage.unreachable(for: settings.unreachableLimit))
-        guard !unreachable.isEmpty else { return }
-        stage.giveBack(waitingFor: unreachable)
     }
 
     /// Renews the leases whose time has come, of what makes progress.

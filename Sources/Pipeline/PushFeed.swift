@@ -19,6 +19,10 @@ final class PushFeed {
     private let requestTimeout: Duration
     private var unreachableSince: MonotonicTime?
     private var lastRefusal: (reason: String, connection: UInt32)?
+    /// What is for this gateway is put off, since it has been out of reach for long, and its app's other gateway has not.
+    var isAway = false
+    /// How long it is put off.
+    private static let awayDelay: ClosedRange<Int64> = 30...60
     private var urgent: [Item] = []
     private var bulk: [Item] = []
 
@@ -40,14 +44,12 @@ final class PushFeed {
         if unit.isUrgent { urgent.append(item) } else { bulk.append(item) }
     }
 
-    /// Whether a connection was ever wanted.
-    var isUsed: Bool { pool.snapshot.connectAttempts > 0 }
-
     /// Whether the gateway has been out of reach for at least `limit`; asking makes the pool try again when it may.
     func isUnreachable(for limit: Duration) -> Bool {
         let snapshot = pool.snapshot
         guard snapshot.open == 0, snapshot.draining == 0, snapshot.lastConnectFault != nil else {
             unreachableSince = nil
+            isAway = false
             return false
         }
         let since = unreachableSince ?? loop.now
@@ -68,6 +70,9 @@ final class PushFeed {
     /// A push was accepted.
     func succeeded() { if lastRefusal != nil { lastRefusal = nil } }
 
+    /// Whether anything has come of this gateway since the start.
+    var isProven: Bool { progress > 0 || pool.snapshot.open > 0 }
+
     /// Does to a connection what an answer that came over it calls for.
     func carryOut(_ fate: ConnectionFate, on connection: UInt32) {
         switch fate {
@@ -81,6 +86,7 @@ final class PushFeed {
 
     /// Hands pushes to the pool until it is full or nothing waits; `ended` hears of each unit that left the line.
     func pump(_ now: BootTime, pauses: Set<ScopePause>, ended: (UnitInWork) -> Void) {
+        if isAway { _ = isUnreachable(for: .zero) }
         pump(&urgent, now, pauses, ended)
         pump(&bulk, now, pauses, ended)
     }
@@ -106,6 +112,10 @@ final class PushFeed {
         guard unit.stopReason == nil else { return true }
         if !pauses.isEmpty, !unit.isProbe, unit.isHeld(item.segment, byAnyOf: pauses) {
             unit.park(item.segment)
+            return true
+        }
+        if isAway {
+            unit.putOff(item.segment, for: .seconds(Int64.random(in: Self.awayDelay)))
             return true
         }
         return submit(unit, item.segment)

@@ -70,15 +70,35 @@ final class SendStage: HTTP2RequestHandler {
 
     // MARK: Progress
 
-    /// The gateways that have been out of reach for at least `limit`; each is tried again meanwhile.
-    func unreachable(for limit: Duration) -> [FeedKey] {
-        feeds.filter { $0.value.isUnreachable(for: limit) }.map(\.key)
+    /// Whether an app can be sent for, as far as anybody knows; a gateway out of reach is tried again meanwhile.
+    ///
+    /// One gateway that has been out of reach for at least `limit` does not hold up the other, if that one is in use.
+    func isReachable(_ app: String, for limit: Duration = .zero) -> Bool {
+        let own = feeds.filter { $0.key.app == app }
+        let others = own.filter { !$0.value.isUnreachable(for: limit) }
+        if others.count == own.count { return true }
+        // Production is worth a connection to find out; to the sandbox many have no way and never need one.
+        others[FeedKey(app, .production)]?.pool.warmUp()
+        return others.values.contains(where: \.isProven)
     }
 
-    /// Whether nothing can be sent for an app: all the gateways that it has used are out of reach.
-    func isCutOff(app: String) -> Bool {
-        let used = feeds.filter { $0.key.app == app && $0.value.isUsed }
-        return !used.isEmpty && used.allSatisfy { $0.value.isUnreachable(for: .zero) }
+    /// Gives back what waits for gateways that have been out of reach for at least `limit`.
+    ///
+    /// Units of an app that cannot be sent for go back whole: another replica may reach Apple, and whoever looks sees rows that
+    /// are pending instead of rows that are being sent. Where the app's other gateway works, claims go on and would bring the
+    /// same units again at once, so only the pushes concerned are put off.
+    func giveUpUnreachable(for limit: Duration) {
+        for (key, feed) in feeds where feed.isUnreachable(for: limit) {
+            if isReachable(key.app) {
+                feed.isAway = true
+                feed.pool.withdraw { _ in true }
+                planPump()
+            } else {
+                stop(.paused) { unit in
+                    unit.work.content.app == key.app && unit.segments.contains { $0.environment == key.environment }
+                }
+            }
+        }
     }
 
     /// How many pushes the feeds of a unit have brought to an end.
@@ -115,27 +135,6 @@ final class SendStage: HTTP2RequestHandler {
         withdrawQueued(stopped)
         for unit in stopped { endIfDecided(unit) }
     }
-
-    /// Gives back what waits for gateways out of reach: whole units, or the part of a unit that goes there.
-    func giveBack(waitingFor unreachable: Set<FeedKey>) {
-        func isStuck(_ unit: UnitInWork, _ place: Int) -> Bool {
-            unreachable.contains(FeedKey(unit.work.content.app, unit.segments[place].environment))
-        }
-        stop(.paused) { unit in unit.segments.indices.allSatisfy { isStuck(unit, $0) } && !unit.segments.isEmpty }
-        for unit in unitsInWork where unit.stopReason == nil {
-            for place in unit.segments.indices where isStuck(unit, place) {
-                unit.segments[place].isGivenUp = true
-                unit.segments[place].feed?.pool.withdraw { [slot = UInt64(unit.slot)] tag in
-                    tag >> 32 == slot && unit.segments[place].range.contains(Int(tag & 0xffff_ffff))
-                }
-                unit.handBack(place, after: Self.unreachablePause)
-            }
-            endIfDecided(unit)
-        }
-    }
-
-    /// How long a part of a unit waits before somebody tries its gateway again.
-    private static let unreachablePause: Duration = .seconds(30)
 
     /// Hands nothing more of any unit to the wire, now and later.
     func stopAll() {
@@ -217,8 +216,7 @@ final class SendStage: HTTP2RequestHandler {
     /// A device waits again, since the gateway certainly did not process its push.
     func sendAgain(_ unit: UnitInWork, _ index: Int) {
         unit.returned(index)
-        let place = unit.segment(of: index)
-        if unit.stopReason == nil && !unit.segments[place].isGivenUp { line(unit, up: place) }
+        if unit.stopReason == nil { line(unit, up: unit.segment(of: index)) }
     }
 
     private func planPump() {

@@ -17,8 +17,6 @@ struct UnitSegment {
     var next: Int
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
-    /// Its gateway is out of reach: what comes back is handed back.
-    var isGivenUp = false
 
     /// Takes the next device to hand to the wire.
     mutating func takeNext() -> Int? {
@@ -194,15 +192,15 @@ struct UnitSegment {
 
     /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.
     func handBackRest() {
-        for place in segments.indices { handBack(place, after: .zero) }
+        for place in segments.indices { putOff(place, for: .zero) }
     }
 
-    /// Gives what waits of a segment back to the queue, uncharged.
-    func handBack(_ segment: Int, after delay: Duration) {
-        let rest = segments[segment].takeWaiting()
-        guard !rest.isEmpty else { return }
-        undecided -= rest.count
-        addRequeue(Requeue(state: .ready, isCharged: false, delay: delay), devices: rest.map { ids[$0] })
+    /// Moves what waits of a segment into a batch that is taken up again after a while, uncharged.
+    func putOff(_ segment: Int, for delay: Duration) {
+        let waiting = segments[segment].takeWaiting()
+        guard !waiting.isEmpty else { return }
+        undecided -= waiting.count
+        addRequeue(Requeue(state: .ready, isCharged: false, delay: delay), devices: waiting.map { ids[$0] })
     }
 
     // MARK: Pauses

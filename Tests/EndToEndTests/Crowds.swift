@@ -42,7 +42,8 @@ import Testing
             #expect(counts == [["f", "2000", "2000", "2000", "0"], ["t", "1", "12000", "12000", "0"]])
 
             let owners = try rig.column(
-                "SELECT DISTINCT owner FROM (SELECT owner FROM notification_batches UNION SELECT owner FROM scheduled_notifications) x")
+                "SELECT DISTINCT owner FROM (SELECT owner FROM notification_batches UNION SELECT owner FROM scheduled_notifications) x"
+            )
             #expect(Set(owners) == Set(registered) && registered.count == 3)
             #expect(try rig.database.number("SELECT count(*) FROM pgpush_workers") == 0)
         }
@@ -62,7 +63,8 @@ import Testing
             let half = try await rig.simulator.counts()
             #expect(half.requests == half.accepted && half.accepted < 20_000)
             #expect(
-                try rig.psql("SELECT state, count(*) FROM notification_batches WHERE state NOT IN ('done', 'ready') GROUP BY 1")
+                try rig.psql(
+                    "SELECT state, count(*) FROM notification_batches WHERE state NOT IN ('done', 'ready') GROUP BY 1")
                     == [])
             let booked = try rig.database.number("SELECT sum(accepted_count) FROM notification_batches")
             #expect(booked == half.accepted)

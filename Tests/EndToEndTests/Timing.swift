@@ -81,4 +81,21 @@ import Testing
             #expect(try rig.row(id) == NotificationRow("sent", 1, accepted: 1))
         }
     }
+
+    @Test("ends although the gateway cannot be reached, and leaves everything pending")
+    func unreachableGateway() async throws {
+        try await Rig.run(.idle) { rig in
+            try rig.addDevices(1...3)
+            let one = try rig.insert("user_id, body", "'user-1', 'x'")
+            let all = try rig.insert("broadcast, body", "true, 'x'")
+            let port = try FreePort.find()
+            let worker = try rig.worker("--once", more: ["APNS_PRODUCTION_URL": "https://127.0.0.1:\(port)"])
+            _ = try await worker.exitCode(within: .seconds(40))
+            #expect(try rig.row(one) == NotificationRow("pending"))
+            #expect(try rig.database.number("SELECT count(*) FROM notification_batches WHERE state <> 'ready'") == 0)
+            try await rig.drain()
+            #expect(try rig.row(one) == NotificationRow("sent", 1, accepted: 1))
+            #expect(try rig.row(all) == NotificationRow("sent", 3, accepted: 3))
+        }
+    }
 }
