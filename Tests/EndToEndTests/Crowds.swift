@@ -49,6 +49,30 @@ import Testing
         }
     }
 
+    @Test("on three lanes of one worker, with a connection at least for each")
+    func threeLanes() async throws {
+        try await Rig.run(.heavy, simulator: ["--latency-ms", "20"]) { rig in
+            try rig.addDevices(1...4000)
+            try rig.psql(
+                """
+                INSERT INTO scheduled_notifications (user_id, body)
+                SELECT 'user-' || i * 4, 'one' FROM generate_series(1, 1000) i;
+                INSERT INTO scheduled_notifications (broadcast, body) VALUES (true, 'all');
+                """)
+            try await rig.drain("--lanes", "3", "--connections", "6")
+            let expected = try rig.column(
+                """
+                SELECT apns_id(n.id, d.id)
+                FROM scheduled_notifications n JOIN devices d ON n.broadcast OR d.user_id = n.user_id
+                """)
+            let journal = try rig.simulator.journal()
+            #expect(Difference(expected: expected, seen: journal.requests.map { $0.apnsId ?? "" }) == .none)
+            #expect((3...6).contains(Set(journal.accepted.map(\.connection)).count))
+            let unfinished = "SELECT count(*) FROM scheduled_notifications WHERE status <> 'sent'"
+            #expect(try rig.database.number(unfinished) == 0)
+        }
+    }
+
     @Test("stopped by SIGTERM in the middle of a broadcast to 20,000 and finished by a new worker")
     func stopAndGoOn() async throws {
         try await Rig.run(.heavy, simulator: ["--latency-ms", "20", "--journal-body", "none"]) { rig in

@@ -39,6 +39,23 @@ import Testing
         }
     }
 
+    @Test("behind a pooler, without a way around it, says that it cannot listen and polls")
+    func behindAPooler() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...1)
+            let pooler = try Pooler.shared(before: rig.database.cluster)
+            let worker = try rig.worker(
+                "--poll-interval", "1",
+                more: [
+                    "DATABASE_URL": pooler.connectionString(database: rig.database.name), "DATABASE_DIRECT_URL": "",
+                ])
+            try await worker.logs("notifications are not available")
+            let id = try rig.insert("user_id, body", "'user-1', 'x'")
+            try await rig.status(of: id, is: "sent", within: .seconds(10))
+            try await worker.stop()
+        }
+    }
+
     @Test("sends at the due time, not before and not much later")
     func dueTime() async throws {
         try await Rig.run { rig in
