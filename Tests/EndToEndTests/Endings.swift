@@ -14,7 +14,8 @@ import Testing
             let old = try rig.insert("user_id, body, scheduled_at", "'user-2', 'x', now() - interval '25 hours'")
             let late = try rig.insert("user_id, body, scheduled_at", "'user-3', 'x', now() - interval '23 hours'")
             try await rig.drain()
-            #expect(try rig.row(ended) == NotificationRow("expired", error: "expires_at passed before it could be sent"))
+            #expect(
+                try rig.row(ended) == NotificationRow("expired", error: "expires_at passed before it could be sent"))
             #expect(try rig.row(all) == NotificationRow("expired", error: "expires_at passed before it could be sent"))
             #expect(try rig.row(old) == NotificationRow("expired", error: "later than the app's max_lateness"))
             #expect(try rig.row(late) == NotificationRow("sent", 1, accepted: 1))

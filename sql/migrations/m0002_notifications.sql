@@ -71,7 +71,7 @@ CREATE TABLE scheduled_notifications (
     CONSTRAINT scheduled_notifications_app_idempotency_key_key UNIQUE (app, idempotency_key),
     CONSTRAINT scheduled_notifications_status_check CHECK (status IN
         ('pending', 'sending', 'cancelling', 'sent', 'failed', 'skipped', 'cancelled', 'expired'))
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);  -- the indexes of what is due stay small beside a long history
 
 -- Due work, in the order it is claimed in: a claim of 500 is one walk of 500 entries, never a sort of everything due.
 CREATE INDEX scheduled_notifications_due ON scheduled_notifications (app, scheduled_at, id)

@@ -33,7 +33,7 @@ CREATE TABLE notification_batches (
     PRIMARY KEY (notification_id, batch_no),
     CONSTRAINT notification_batches_state_check
         CHECK (state IN ('ready', 'leased', 'parked', 'done', 'abandoned'))
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- No foreign key: its check would lock the parent's row at every claim and settle. A trigger deletes with the parent.
 
 -- Open batches by what a worker looks for: ready ones by time, leased ones to rescue, parked ones to free.

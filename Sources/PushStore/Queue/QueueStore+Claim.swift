@@ -35,6 +35,8 @@ package struct ClaimRequest: Sendable {
 package struct Claim: Sendable {
     /// The leased units.
     package let units: [WorkUnit]
+    /// What is wrong with leased rows that cannot be understood; they are left under their lease.
+    package let unreadable: [String]
     /// All that must not be sent to at present, read in the same transaction.
     package let pauses: Set<ScopePause>
     /// Lists larger than a batch have become batches, which can be claimed now.
@@ -119,18 +121,27 @@ extension QueueStore {
         guard results.count == statements.count else {
             throw PostgresError(.decoding, "\(function): a result is missing")
         }
+        let (units, unreadable) = try units(results[0])
         return Claim(
-            units: try units(results[0]), pauses: try pauses(results[1]),
+            units: units, unreadable: unreadable, pauses: try pauses(results[1]),
             hasSplit: results.count > 2 ? try results[2].bool(0, 0) : false)
     }
 
-    private func units(_ result: PostgresResult) throws(PostgresError) -> [WorkUnit] {
-        guard result.rows > 0 else { return [] }
+    /// The rows are leased by now: one that cannot be understood must not keep the others from being sent.
+    private func units(_ result: PostgresResult) throws(PostgresError) -> ([WorkUnit], unreadable: [String]) {
+        guard result.rows > 0 else { return ([], []) }
         let columns = try UnitColumns(result)
         var units: [WorkUnit] = []
+        var unreadable: [String] = []
         units.reserveCapacity(result.rows)
-        for row in 0..<result.rows { units.append(try columns.unit(result, row)) }
-        return units
+        for row in 0..<result.rows {
+            do throws(PostgresError) {
+                units.append(try columns.unit(result, row))
+            } catch {
+                unreadable.append(error.description)
+            }
+        }
+        return (units, unreadable)
     }
 
     private func pauses(_ result: PostgresResult) throws(PostgresError) -> Set<ScopePause> {

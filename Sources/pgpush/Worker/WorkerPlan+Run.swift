@@ -31,7 +31,7 @@ extension WorkerPlan {
         settings.clockOffset = facts.clockOffset
         switch try Worker.run(settings, logger: logger) {
         case .done: return .done
-        case .interrupted: return .interrupted
+        case .unreachable: return .pushServiceUnreachable
         }
     }
 }
