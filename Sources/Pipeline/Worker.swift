@@ -26,6 +26,7 @@ package enum Worker {
     ///
     /// The signals SIGTERM and SIGINT must have been blocked before any thread was started (`SignalWatch.block`).
     package static func run(_ settings: WorkerSettings, logger: Logger) throws -> End {
+        DatabaseClock.set(settings.clockOffset)
         let owner = PostgresUUID.random()
         let sessions = SessionFactory(settings: settings, owner: owner, logger: logger)
         let laneSettings = LaneSettings(settings)
