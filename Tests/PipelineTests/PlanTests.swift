@@ -81,7 +81,7 @@ import Testing
     func dueWalk() {
         var walk = DueWalk()
         walk.claimed([unit("a", due: 7), unit("b", due: 5), unit("a", due: 6)], limit: 3)
-        #expect(walk.since == ["a": 6, "b": 5])
+        #expect(walk.since == ["a": DueMark(time: 6, notification: 1), "b": DueMark(time: 5, notification: 1)])
         walk.claimed([unit("a", due: 9)], limit: 3)
         #expect(walk.since.isEmpty)
     }

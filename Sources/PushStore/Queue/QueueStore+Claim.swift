@@ -3,6 +3,22 @@
 package import Postgres
 package import PushModel
 
+/// A place in the order in which notifications fall due.
+package struct DueMark: Comparable, Sendable {
+    /// Microseconds since 1970.
+    package let time: Int64
+    /// `scheduled_notifications.id`, among those that fall due at the same time.
+    package let notification: Int64
+
+    /// Names a place.
+    package init(time: Int64, notification: Int64) {
+        self.time = time
+        self.notification = notification
+    }
+
+    package static func < (a: Self, b: Self) -> Bool { (a.time, a.notification) < (b.time, b.notification) }
+}
+
 /// What a lane asks for.
 package struct ClaimRequest: Sendable {
     /// The apps to look at, in this order.
@@ -15,12 +31,13 @@ package struct ClaimRequest: Sendable {
     package let leases: LeaseRules
     /// Whether units whose holder is gone may be taken.
     package let mayRescue: Bool
-    /// Of singles, for each app: nothing that fell due earlier is left, so the walk may begin here.
-    package let since: [String: Int64]
+    /// Of singles, for each app: nothing that fell due before this is left, so the walk may begin here.
+    package let since: [String: DueMark]
 
     /// Describes a claim.
     package init(
-        apps: [ServedApp], limit: Int, batchSize: Int, leases: LeaseRules, mayRescue: Bool, since: [String: Int64] = [:]
+        apps: [ServedApp], limit: Int, batchSize: Int, leases: LeaseRules, mayRescue: Bool,
+        since: [String: DueMark] = [:]
     ) {
         self.apps = apps
         self.limit = limit
@@ -53,10 +70,18 @@ extension QueueStore {
         parameters.add(Int32(clamping: request.batchSize))
         parameters.add(interval: request.leases.lease)
         var since = PostgresArrayBuilder(.timestamptz)
+        var sinceID = PostgresArrayBuilder(.int8)
         for app in request.apps {
-            if let time = request.since[app.name] { since.append(timestamp: time) } else { since.appendNull() }
+            if let mark = request.since[app.name] {
+                since.append(timestamp: mark.time)
+                sinceID.append(mark.notification)
+            } else {
+                since.appendNull()
+                sinceID.appendNull()
+            }
         }
         parameters.add(since)
+        parameters.add(sinceID)
         var apps = PostgresParameters()
         apps.add(request.apps.map(\.name))
         return try await claim("claim_notifications", parameters, [call("has_split", apps)])
