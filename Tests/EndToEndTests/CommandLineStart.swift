@@ -44,6 +44,17 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
     }
 
+    /// Nobody listens on port 1: cron is told so, and the row waits for the next run.
+    @Test func onceWithoutAnybodyToReach() throws {
+        try pgpush.output("devices", "register", "--user", "anna", "--token", String(repeating: "ab", count: 32))
+        let id = try pgpush.output("enqueue", "--user", "anna", "--title", "x")
+        let result = try pgpush.with(credentials).run("worker", "--once")
+        #expect(result.status == 6, "\(result.errors)")
+        #expect(result.errors.contains("Apple's service could not be reached"))
+        #expect(result.errors.contains("pgpush doctor"))
+        #expect(try pgpush.output("list", "--json").contains("\"pending\""), "notification \(id)")
+    }
+
     @Test(arguments: ["APNS_KEY", "APNS_KEY_ID", "APNS_TEAM_ID", "APNS_BUNDLE_ID"])
     func missingCredential(_ variable: String) throws {
         #expect(try refusal([variable: ""]).contains(variable))

@@ -31,7 +31,10 @@ extension WorkerPlan {
         settings.clockOffset = facts.clockOffset
         switch try Worker.run(settings, logger: logger) {
         case .done: return .done
-        case .unreachable: return .pushServiceUnreachable
+        case .unreachable:
+            throw CommandFailure(
+                .pushServiceUnreachable, "Apple's service could not be reached; what is due stays due",
+                hint: "'pgpush doctor' tells what is in the way")
         }
     }
 }
