@@ -112,8 +112,11 @@ struct UnitSegment {
     /// How long its pushes may still be sent; nil: without end.
     var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
 
-    /// Whether what has not been sent of it goes back to the queue.
-    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded || stopReason == .paused }
+    /// Whether its time is over.
+    var isPastEnd: Bool { work.content.expiresAt.map { $0 < DatabaseClock.unixSeconds } ?? false }
+
+    /// Whether what has not been sent of it goes back to the queue; there it is given up, if its time is over.
+    var mustGoBack: Bool { stopReason != nil && stopReason != .withdrawn }
 
     /// Single users, lists and retries go before slices of broadcasts.
     var isUrgent: Bool { work.key.batch == 0 || work.attempt > 1 }
