@@ -54,6 +54,7 @@ extension Lane {
 
     /// Stops what was cancelled or has expired since it was claimed.
     private func lookAround() async throws(PostgresError) {
+        stage.stop(.expired) { $0.isPastEnd }
         let ids = Set(stage.unitsInWork.map(\.work.key.notification)).sorted()
         guard !ids.isEmpty else { return }
         let statuses = try await settles.look(ids)

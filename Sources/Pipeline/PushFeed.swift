@@ -108,7 +108,7 @@ final class PushFeed {
     private func send(_ item: Item, _ now: BootTime, _ pauses: Set<ScopePause>) -> Bool {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
-        if unit.stopReason == nil, let remaining = unit.remaining, remaining <= .zero { unit.stop(.expired) }
+        if unit.stopReason == nil && unit.isPastEnd { unit.stop(.expired) }
         guard unit.stopReason == nil else { return true }
         if !pauses.isEmpty, !unit.isProbe, unit.isHeld(item.segment, byAnyOf: pauses) {
             unit.park(item.segment)

@@ -112,7 +112,10 @@ struct UnitSegment {
     /// How long its pushes may still be sent; nil: without end.
     var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
 
-    /// Whether what has not been sent of it goes back to the queue; there it is abandoned if nobody wants it any more.
+    /// Whether its time is over.
+    var isPastEnd: Bool { work.content.expiresAt.map { $0 < DatabaseClock.unixSeconds } ?? false }
+
+    /// Whether what has not been sent of it goes back to the queue; there it is given up if nobody wants it any more.
     var mustGoBack: Bool { stopReason != nil }
 
     /// Single users, lists and retries go before slices of broadcasts.

@@ -23,6 +23,27 @@ import Testing
         }
     }
 
+    @Test("whose end comes while it is being sent stops there, and its counts say how far it came")
+    func endsWhileSending() async throws {
+        try await Rig.run(.heavy) { rig in
+            try rig.addDevices(1...10_000)
+            try await rig.simulator.set("stream-limit", 10)
+            try await rig.simulator.set("latency-ms", 100)
+            let worker = try rig.worker()
+            try await rig.listeners(1)
+            let id = try rig.insert("broadcast, body, expires_at", "true, 'x', now() + interval '3 s'")
+            try await rig.status(of: id, is: "expired", within: .seconds(100))
+            try await worker.stop()
+            let journal = try rig.simulator.journal()
+            let end = try #require(try rig.value("extract(epoch FROM expires_at)", of: id).flatMap { Double($0) })
+            let last = Double(journal.requests.map(\.wall).max() ?? 0) / 1e9
+            let row = try #require(try rig.row(id))
+            #expect(row.counts[1...] == [journal.accepted.count, 0, 0])
+            #expect(row.error == "expires_at passed before all devices were reached")
+            #expect(last - end < 3)
+        }
+    }
+
     @Test("that is sent again reaches only those that it had not reached, under the same ids")
     func sentAgain() async throws {
         try await Rig.run { rig in
