@@ -69,8 +69,21 @@ for number in 1 2; do
     background+=($!)
     workers+=($!)
 done
-pgpush watch "$all"
-for id in "$one" "$list"; do pgpush watch "$id" >/dev/null; done
+# A worker that has died meanwhile is the likeliest reason for a push that does not end: its last words come first.
+explain() {
+    local number
+    for number in 1 2; do
+        kill -0 "${workers[number - 1]}" 2>/dev/null && continue
+        echo "error: worker $number has ended; its log:" >&2
+        cat "$work/worker-$number.log" >&2
+    done
+    echo "error: notification $1 was not sent within 300 s" >&2
+    exit 1
+}
+# In the foreground, so that the bar is drawn and Ctrl-C reaches it.
+follow() { timeout --foreground 300 pgpush watch "$1" || explain "$1"; }
+follow "$all"
+for id in "$one" "$list"; do follow "$id" >/dev/null; done
 
 say "stopping the workers"
 for pid in "${workers[@]}"; do kill -TERM "$pid"; done

@@ -37,12 +37,6 @@ extension HTTP2Pool {
         wake()
     }
 
-    /// The same for all connections that are open.
-    package func retireAll() {
-        for connection in connections { connection.drain(nil) }
-        wake()
-    }
-
     // MARK: Opening
 
     /// Opens a connection if one is needed and allowed, or looks again later.

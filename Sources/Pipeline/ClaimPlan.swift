@@ -30,20 +30,18 @@ struct ClaimPlan {
         min(Self.batchLimit * batchSize, max(2 * batchSize, 8 * streams))
     }
 
-    /// How many slices of a broadcast fit; the last quarter of the room stays free for single users.
-    func broadcastBatches(outstanding: Int, capacity: Int) -> Int {
+    /// How many slices of a broadcast, or waiting batches, fit.
+    ///
+    /// The last quarter of the room stays free for single users, and a slice that does not fit waits, unless the lane has
+    /// nothing else to do.
+    func batches(outstanding: Int, capacity: Int) -> Int {
         let room = capacity * 3 / 4 - outstanding
-        return room <= 0 ? 0 : min(Self.batchLimit, max(1, room / batchSize))
+        if outstanding == 0 { return max(1, min(Self.batchLimit, room / batchSize)) }
+        return max(0, min(Self.batchLimit, room / batchSize))
     }
 
     /// How many single notifications fit.
     func notifications(outstanding: Int, capacity: Int) -> Int {
         max(0, min(Self.notificationLimit, capacity - outstanding))
-    }
-
-    /// How many waiting batches fit.
-    func batches(outstanding: Int, capacity: Int) -> Int {
-        let room = capacity - outstanding
-        return room <= 0 ? 0 : min(Self.batchLimit, max(1, room / batchSize))
     }
 }

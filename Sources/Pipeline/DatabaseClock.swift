@@ -12,9 +12,12 @@ enum DatabaseClock {
     /// Learns the difference; returns by how much the database is ahead.
     static func learn(databaseMicroseconds time: Int64) -> Duration {
         let ahead = Duration.microseconds(time) - .seconds(SystemClock.unixSeconds)
-        offset.withLock { $0 = ahead }
+        set(ahead)
         return ahead
     }
+
+    /// Takes the difference as somebody else has found it.
+    static func set(_ ahead: Duration) { offset.withLock { $0 = ahead } }
 
     /// Seconds since 1970 by the database's clock.
     static var unixSeconds: Int64 { SystemClock.unixSeconds + offset.withLock { $0 }.components.seconds }

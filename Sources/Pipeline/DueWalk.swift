@@ -2,23 +2,26 @@
 //
 // Each claim walks the index of pending rows from its head, and earlier claims leave dead entries there until a
 // vacuum comes by: while a million rows are drained, claims get slower and slower (36 k rows/s fall to 12 k). So a
-// full claim remembers the earliest due time that it still saw, and the next one begins there. A claim that was not
-// full has seen everything, and the next one begins at the head again: rows that were inserted late, or given back,
-// are found then.
+// full claim remembers the earliest row that it still saw, and the next one begins there. A claim that was not full has
+// seen everything, and the next one begins at the head again: rows that were inserted late, or given back, are found
+// then.
 
 import PushModel
 import PushStore
 
-/// For each app, the due time before which nothing pending was left; pure.
+/// For each app, the row before which nothing pending was left; pure.
 struct DueWalk {
-    /// Microseconds since 1970; no entry: from the head.
-    private(set) var since: [String: Int64] = [:]
+    /// No entry: from the head.
+    private(set) var since: [String: DueMark] = [:]
 
     /// Learns from a claim of at most `limit` units.
     mutating func claimed(_ units: [WorkUnit], limit: Int) {
         guard units.count >= limit else { return since.removeAll() }
-        var earliest: [String: Int64] = [:]
-        for unit in units { earliest[unit.content.app] = min(unit.dueTime, earliest[unit.content.app] ?? .max) }
+        var earliest: [String: DueMark] = [:]
+        for unit in units {
+            let mark = DueMark(time: unit.dueTime, notification: unit.key.notification)
+            earliest[unit.content.app] = min(mark, earliest[unit.content.app] ?? mark)
+        }
         since = earliest
     }
 }

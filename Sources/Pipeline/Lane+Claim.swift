@@ -16,7 +16,7 @@ extension Lane {
             let found = await claimRound()
             guard phase == .running else { break }
             if found { continue }
-            if isDrained && outstanding == 0 { break }
+            if outstanding == 0 && (isDrained || isCutOff) { break }
             _ = await mayClaim.wait(untilNextRound)
         }
         isClaiming = false
@@ -26,6 +26,15 @@ extension Lane {
 
     /// With `once`: everything was empty when last asked, so nothing more will be claimed.
     private var isDrained: Bool { settings.once && schedule.isIdle(at: .now()) }
+
+    /// With `once`: no gateway has been in reach for long; what is due stays where it is.
+    private var isCutOff: Bool {
+        guard settings.once,
+            settings.apps.allSatisfy({ !stage.isReachable($0.name, for: settings.unreachableLimit) })
+        else { return false }
+        wasCutOff = true
+        return true
+    }
 
     /// While work is under way, new work may come at any time; an idle lane sleeps until it is woken.
     private var untilNextRound: Duration? {
@@ -59,10 +68,7 @@ extension Lane {
     }
 
     /// The apps whose gateways can be reached, as far as anybody knows; the others are tried with a bare connection.
-    private var reachableApps: [ServedApp] {
-        let unreachable = Set(stage.unreachable(for: .zero).map(\.app))
-        return unreachable.isEmpty ? settings.apps : settings.apps.filter { !unreachable.contains($0.name) }
-    }
+    private var reachableApps: [ServedApp] { settings.apps.filter { stage.isReachable($0.name) } }
 
     private func room(for kind: ClaimKind) -> Int {
         let capacity = plan.capacity(streams: stage.streams)
@@ -70,7 +76,7 @@ extension Lane {
         case .probe: return 1
         case .batches: return plan.batches(outstanding: outstanding, capacity: capacity)
         case .notifications: return plan.notifications(outstanding: outstanding, capacity: capacity)
-        case .broadcasts: return plan.broadcastBatches(outstanding: outstanding, capacity: capacity)
+        case .broadcasts: return plan.batches(outstanding: outstanding, capacity: capacity)
         }
     }
 
@@ -92,6 +98,10 @@ extension Lane {
         // Whoever hears of a pause for the first time has not asked yet whether it is time for a probe.
         if stage.pauses.isEmpty, !claim.pauses.isEmpty { schedule.foundWork(.probe) }
         stage.setPauses(claim.pauses)
+        for fault in claim.unreadable {
+            // Left under its lease: given back it would be claimed again at once, by this lane or by another like it.
+            logger.error("a claimed row cannot be read; a newer schema?", [.error: fault])
+        }
         if claim.hasSplit { schedule.foundWork(.batches) }
         guard !claim.units.isEmpty else { return claim.hasSplit }
         counters.counts.units += UInt64(claim.units.count)
@@ -100,9 +110,9 @@ extension Lane {
         return true
     }
 
-    /// Reads the devices of claimed units and hands them to the wire; tries for as long as the lease allows.
+    /// Reads the devices of claimed units and hands them to the wire; tries for as long as the lease and the lane last.
     private func expand(_ units: [WorkUnit], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool) async {
-        while lease.maySend(at: BootTime(nanoseconds: SystemClock.bootNanoseconds)) {
+        while phase == .running, lease.maySend(at: BootTime(nanoseconds: SystemClock.bootNanoseconds)) {
             do throws(PostgresError) {
                 let devices = try await claims.expand(units, limit: settings.batchSize)
                 return await accept(units, devices, claimed: claimed, lease: lease, isProbe: isProbe)
@@ -110,7 +120,8 @@ extension Lane {
                 await pauseAfter(error, "expand failed")
             }
         }
-        logger.warning("the lease ended before the devices could be read", [.units: units.count])
+        logger.warning("the devices could not be read in time; the units are given back", [.units: units.count])
+        await release(units.map(\.key))
     }
 
     private func accept(
@@ -119,7 +130,9 @@ extension Lane {
         var oversized: [WorkUnit] = []
         for (work, parts) in zip(units, devices) {
             guard let route = routes[work.content.app] else { continue }
-            if parts.reduce(0, { $0 + $1.ids.count }) > settings.batchSize {
+            // Only a notification that was claimed as a whole can be split; a batch is what it is, also when it was
+            // cut by a process with larger batches.
+            if work.key.batch == 0, parts.reduce(0, { $0 + $1.ids.count }) > settings.batchSize {
                 oversized.append(work)
             } else {
                 stage.accept(route.unit(work, parts, claimed: claimed, lease: lease, isProbe: isProbe))

@@ -17,23 +17,14 @@ extension Lane {
                 continue
             }
             _ = await mayKeep.wait(settings.lookInterval)
-            giveUpUnreachable()
+            stage.giveUpUnreachable(for: settings.unreachableLimit)
             do throws(PostgresError) {
                 try await renewDue()
                 try await lookAround()
             } catch {
+                guard phase != .ended else { return }
                 await pauseAfter(error, "keeping the leases failed")
             }
-        }
-    }
-
-    /// Gives back what waits for a gateway that has not been reached for a while: another replica may reach it, and
-    /// whoever looks sees rows that are pending instead of rows that are being sent.
-    private func giveUpUnreachable() {
-        let unreachable = stage.unreachable(for: settings.unreachableLimit)
-        guard !unreachable.isEmpty else { return }
-        stage.stop(.paused) { unit in
-            unit.segments.contains { unreachable.contains(FeedKey(unit.work.content.app, $0.environment)) }
         }
     }
 
@@ -53,7 +44,9 @@ extension Lane {
                 unit.lease.lost()
             }
         }
-        let lost = Set(zip(due, states).filter { !$0.1.isHeld }.map { ObjectIdentifier($0.0) })
+        // What was settled while the answer was under way is not held any more, and was not lost.
+        let working = Set(stage.unitsInWork.map(ObjectIdentifier.init))
+        let lost = Set(zip(due, states).filter { !$0.1.isHeld }.map { ObjectIdentifier($0.0) }).intersection(working)
         guard !lost.isEmpty else { return }
         logger.warning("leases were lost", [.units: lost.count])
         stage.stop(.leaseEnded) { lost.contains(ObjectIdentifier($0)) }
@@ -61,6 +54,7 @@ extension Lane {
 
     /// Stops what was cancelled or has expired since it was claimed.
     private func lookAround() async throws(PostgresError) {
+        stage.stop(.expired) { $0.isPastEnd }
         let ids = Set(stage.unitsInWork.map(\.work.key.notification)).sorted()
         guard !ids.isEmpty else { return }
         let statuses = try await settles.look(ids)

@@ -15,6 +15,7 @@ extension Lane {
             while !ended.units.isEmpty { await settle(ended.take(Self.settleLimit)) }
         }
         phase = .ended
+        settles.close()
         mayKeep.raise()
     }
 
@@ -32,15 +33,16 @@ extension Lane {
         }
     }
 
-    /// Writes one bundle back, however long the database is away: a result is never thrown away.
+    /// Writes one bundle back, however long the database is away: a result is never thrown away while the lane lives.
     private func settle(_ units: [UnitInWork]) async {
-        settling += units.reduce(0) { $0 + $1.count }
-        defer { settling -= units.reduce(0) { $0 + $1.count } }
+        let devices = units.reduce(0) { $0 + $1.count }
+        settling += devices
+        defer { settling -= devices }
         let untouched = units.filter { $0.mustGoBack && $0.isUntouched }
         let touched = units.filter { !($0.mustGoBack && $0.isUntouched) }
         for unit in touched where unit.mustGoBack { unit.handBackRest() }
         await write(touched)
-        await release(untouched)
+        await release(untouched.map(\.work.key))
         mayClaim.raise()
     }
 
@@ -56,11 +58,37 @@ extension Lane {
                 return await finalise(settled)
             } catch {
                 // An ambiguous commit is resolved by asking again: a settle that was written says "already".
-                if error.reaction == .isolate, units.count > 1 { return await writeHalves(units) }
-                if error.reaction == .isolate { return dropUnwritable(units, error) }
-                await pauseAfter(error, "settle failed, will be repeated")
+                switch error.reaction {
+                case .retry, .alarm: await pauseAfter(error, "settle failed, will be repeated")
+                case .isolate, .report: return await writeApart(units, error)
+                }
+                guard MonotonicTime.now() < abandonBy else { return abandon(units) }
             }
         }
+    }
+
+    /// One row that the database refuses must not hold up the others, nor its own counts.
+    private func writeApart(_ units: [UnitInWork], _ error: PostgresError) async {
+        if units.count > 1 {
+            let middle = units.count / 2
+            await write(Array(units[..<middle]))
+            return await write(Array(units[middle...]))
+        }
+        guard let unit = units.first else { return }
+        counters.counts.databaseErrors += 1
+        logger.error(
+            "a result could not be written",
+            [.notification: unit.work.key.notification, .error: error.description, .sqlState: error.sqlState])
+        // Without the ledger and the retirements: what was sent must be known as sent, or it will be sent again.
+        guard !unit.settlement.failures.isEmpty || !unit.settlement.retirements.isEmpty else { return }
+        unit.settlement.failures = []
+        unit.settlement.retirements = []
+        await write([unit])
+    }
+
+    /// The process must end; the leases of these units end by themselves, and what was sent of them is sent again.
+    private func abandon(_ units: [UnitInWork]) {
+        logger.error("results could not be written before the end", [.units: units.count])
     }
 
     /// A probe that was accepted ends the pauses of its scope.
@@ -84,23 +112,6 @@ extension Lane {
         }
     }
 
-    /// One row that the database refuses must not hold up the others.
-    private func writeHalves(_ units: [UnitInWork]) async {
-        let middle = units.count / 2
-        await write(Array(units[..<middle]))
-        await write(Array(units[middle...]))
-    }
-
-    private func dropUnwritable(_ units: [UnitInWork], _ error: PostgresError) {
-        counters.counts.databaseErrors += 1
-        logger.error(
-            "a result could not be written; its lease will end and it will be tried again",
-            [
-                .notification: units.first?.work.key.notification, .error: error.description,
-                .sqlState: error.sqlState,
-            ])
-    }
-
     /// In a transaction of its own, after the settle: two settles at once do not see each other's batches.
     private func finalise(_ settled: [SettledUnit]) async {
         let open = Set(settled.lazy.filter { !$0.status.isFinal }.map(\.key.notification)).sorted()
@@ -115,14 +126,16 @@ extension Lane {
     }
 
     /// Gives units back of which nothing was sent.
-    private func release(_ units: [UnitInWork]) async {
-        guard !units.isEmpty else { return }
+    func release(_ keys: [UnitKey]) async {
+        guard !keys.isEmpty else { return }
         for attempt in 1...5 {
             do throws(PostgresError) {
-                return try await settles.release(units.map(\.work.key))
+                return try await settles.release(keys)
             } catch {
                 await pauseAfter(error, "release failed")
-                if attempt == 5 { logger.warning("leases are left to end by themselves", [.units: units.count]) }
+            }
+            if attempt == 5 || MonotonicTime.now() >= abandonBy {
+                return logger.warning("leases are left to end by themselves", [.units: keys.count])
             }
         }
     }

@@ -42,6 +42,10 @@ actor Lane {
     var isKeeperIdle = false
     /// Whether the claiming task may still bring units.
     var isClaiming = true
+    /// With `once`: the lane ended since no gateway could be reached.
+    var wasCutOff = false
+    /// After the grace time and a little more nothing is waited for any longer.
+    var abandonBy = MonotonicTime.distantFuture
     /// Devices whose results are being written at this moment.
     var settling = 0
     var random = SystemRandomNumberGenerator()
@@ -70,8 +74,8 @@ actor Lane {
         plan = ClaimPlan(batchSize: settings.batchSize)
         mayClaim = LoopSignal(loop: loop)
         mayKeep = LoopSignal(loop: loop)
-        claims = sessions.queue(on: loop, purpose: "claim")
-        settles = sessions.queue(on: loop, purpose: "settle")
+        claims = sessions.queue(on: loop)
+        settles = sessions.queue(on: loop)
         let ended = EndedUnits(loop: loop)
         self.ended = ended
         let stage = SendStage(loop: loop, retry: settings.retry, counters: counters, logger: logger) { ended.add($0) }
@@ -124,5 +128,9 @@ actor Lane {
     func giveUpWaiting() {
         stop()
         for route in routes.values { route.close() }
+        claims.close()
+        abandonBy = .now().advanced(by: settings.lastWord)
+        // A call that hangs by then ends with the connection.
+        loop.schedule(after: settings.lastWord) { [settles] in settles.close() }
     }
 }

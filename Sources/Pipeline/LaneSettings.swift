@@ -19,6 +19,8 @@ struct LaneSettings: Sendable {
     var settleTick: Duration = .milliseconds(50)
     /// A gateway that has not been reached for so long gets nothing reserved for it.
     var unreachableLimit: Duration = .seconds(10)
+    /// How long results may still be written after the grace time; what is not written by then ends with its lease.
+    var lastWord: Duration = .seconds(5)
     /// How long a request may take.
     var requestTimeout: Duration = .seconds(15)
     /// Stop when nothing is due any more.

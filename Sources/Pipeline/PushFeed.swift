@@ -18,6 +18,11 @@ final class PushFeed {
     private let loop: EventLoop
     private let requestTimeout: Duration
     private var unreachableSince: MonotonicTime?
+    private var lastRefusal: (reason: String, connection: UInt32)?
+    /// What is for this gateway is put off, since it has been out of reach for long, and its app's other gateway has not.
+    var isAway = false
+    /// How long it is put off.
+    private static let awayDelay: ClosedRange<Int64> = 30...60
     private var urgent: [Item] = []
     private var bulk: [Item] = []
 
@@ -44,6 +49,7 @@ final class PushFeed {
         let snapshot = pool.snapshot
         guard snapshot.open == 0, snapshot.draining == 0, snapshot.lastConnectFault != nil else {
             unreachableSince = nil
+            isAway = false
             return false
         }
         let since = unreachableSince ?? loop.now
@@ -51,6 +57,21 @@ final class PushFeed {
         pool.warmUp()
         return loop.now.since(since) >= limit
     }
+
+    /// Whether a refusal that asks for another try has come over another connection before, with no success since.
+    ///
+    /// Without it each device would find out by itself, at a connection each.
+    func isRepeated(_ refusal: String, on connection: UInt32) -> Bool {
+        defer { if lastRefusal == nil { lastRefusal = (refusal, connection) } }
+        guard let lastRefusal, lastRefusal.reason == refusal else { return false }
+        return lastRefusal.connection != connection
+    }
+
+    /// A push was accepted.
+    func succeeded() { if lastRefusal != nil { lastRefusal = nil } }
+
+    /// Whether anything has come of this gateway since the start.
+    var isProven: Bool { progress > 0 || pool.snapshot.open > 0 }
 
     /// Does to a connection what an answer that came over it calls for.
     func carryOut(_ fate: ConnectionFate, on connection: UInt32) {
@@ -65,6 +86,7 @@ final class PushFeed {
 
     /// Hands pushes to the pool until it is full or nothing waits; `ended` hears of each unit that left the line.
     func pump(_ now: BootTime, pauses: Set<ScopePause>, ended: (UnitInWork) -> Void) {
+        if isAway { _ = isUnreachable(for: .zero) }
         pump(&urgent, now, pauses, ended)
         pump(&bulk, now, pauses, ended)
     }
@@ -86,9 +108,14 @@ final class PushFeed {
     private func send(_ item: Item, _ now: BootTime, _ pauses: Set<ScopePause>) -> Bool {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
+        if unit.stopReason == nil && unit.isPastEnd { unit.stop(.expired) }
         guard unit.stopReason == nil else { return true }
         if !pauses.isEmpty, !unit.isProbe, unit.isHeld(item.segment, byAnyOf: pauses) {
             unit.park(item.segment)
+            return true
+        }
+        if isAway {
+            unit.putOff(item.segment, for: .seconds(Int64.random(in: Self.awayDelay)))
             return true
         }
         return submit(unit, item.segment)

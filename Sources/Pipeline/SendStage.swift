@@ -70,9 +70,35 @@ final class SendStage: HTTP2RequestHandler {
 
     // MARK: Progress
 
-    /// The gateways that have been out of reach for at least `limit`; each is tried again meanwhile.
-    func unreachable(for limit: Duration) -> [FeedKey] {
-        feeds.filter { $0.value.isUnreachable(for: limit) }.map(\.key)
+    /// Whether an app can be sent for, as far as anybody knows; a gateway out of reach is tried again meanwhile.
+    ///
+    /// One gateway that has been out of reach for at least `limit` does not hold up the other, if that one is in use.
+    func isReachable(_ app: String, for limit: Duration = .zero) -> Bool {
+        let own = feeds.filter { $0.key.app == app }
+        let others = own.filter { !$0.value.isUnreachable(for: limit) }
+        if others.count == own.count { return true }
+        // Production is worth a connection to find out; to the sandbox many have no way and never need one.
+        others[FeedKey(app, .production)]?.pool.warmUp()
+        return others.values.contains(where: \.isProven)
+    }
+
+    /// Gives back what waits for gateways that have been out of reach for at least `limit`.
+    ///
+    /// Units of an app that cannot be sent for go back whole: another replica may reach Apple, and whoever looks sees rows that
+    /// are pending instead of rows that are being sent. Where the app's other gateway works, claims go on and would bring the
+    /// same units again at once, so only the pushes concerned are put off.
+    func giveUpUnreachable(for limit: Duration) {
+        for (key, feed) in feeds where feed.isUnreachable(for: limit) {
+            if isReachable(key.app) {
+                feed.isAway = true
+                feed.pool.withdraw { _ in true }
+                planPump()
+            } else {
+                stop(.paused) { unit in
+                    unit.work.content.app == key.app && unit.segments.contains { $0.environment == key.environment }
+                }
+            }
+        }
     }
 
     /// How many pushes the feeds of a unit have brought to an end.
@@ -140,7 +166,14 @@ final class SendStage: HTTP2RequestHandler {
     // MARK: Pauses
 
     /// Replaces what the database says about pauses.
-    func setPauses(_ stored: Set<ScopePause>) { pauses = stored.union(newPauses) }
+    func setPauses(_ stored: Set<ScopePause>) {
+        let all = stored.union(newPauses)
+        if !all.isSubset(of: pauses) {
+            mustWithdrawHeld = true
+            planPump()
+        }
+        pauses = all
+    }
 
     /// Stops a scope at once; the next settle writes it down for all others.
     func pause(_ scope: ScopePause) {

@@ -23,6 +23,8 @@ actor Supervisor {
     private let mayMaintain: LoopSignal
     private var signalsSeen = 0
     private var isEnding = false
+    private var isWakePlanned = false
+    private var heardCancels: [Int64] = []
     private var random = SystemRandomNumberGenerator()
 
     init(
@@ -35,7 +37,7 @@ actor Supervisor {
         self.laneSettings = laneSettings
         self.lanes = lanes
         self.logger = logger
-        store = sessions.queue(on: loop, purpose: "supervise")
+        store = sessions.queue(on: loop)
         mayPoll = LoopSignal(loop: loop)
         mayMaintain = LoopSignal(loop: loop)
     }
@@ -54,12 +56,15 @@ actor Supervisor {
             isEnding = true
             mayPoll.raise()
             mayMaintain.raise()
+            // A call that hangs at the end ends with the connection.
+            loop.schedule(after: laneSettings.lastWord) { [store] in store.close() }
         }
         watch?.close()
         listener?.close()
         await sayGoodbye()
         store.close()
-        return signalsSeen > 1 ? .interrupted : .done
+        for lane in lanes where await lane.wasCutOff { return .unreachable }
+        return .done
     }
 
     private func runLanes() async {
@@ -109,13 +114,22 @@ actor Supervisor {
         }
     }
 
+    /// Many words in a short time are one: a stream of inserts wakes the lanes some twenty times a second at most.
     private func heard(channel: String, payload: String) {
-        let cancelled = channel == "pgpush_cancel" ? Int64(payload).map { [$0] } ?? [] : []
-        if cancelled.isEmpty { mayPoll.raise() }
-        let lanes = lanes
-        Task(executorPreference: loop.taskExecutor) {
-            for lane in lanes { await lane.wake(cancelled: cancelled) }
+        if channel == "pgpush_cancel", let id = Int64(payload) { heardCancels.append(id) }
+        guard !isWakePlanned else { return }
+        isWakePlanned = true
+        loop.schedule(after: .milliseconds(50)) { [self] in
+            Task(executorPreference: loop.taskExecutor) { await self.passOn() }
         }
+    }
+
+    private func passOn() async {
+        let cancelled = heardCancels
+        heardCancels = []
+        isWakePlanned = false
+        if cancelled.isEmpty { mayPoll.raise() }
+        await wakeLanes(cancelled: cancelled)
     }
 
     // MARK: Maintain
@@ -126,16 +140,31 @@ actor Supervisor {
             apps: laneSettings.apps.map(\.name))
         while !isEnding {
             do throws(PostgresError) {
-                let time = try await store.maintain(report, apps: laneSettings.apps, leases: laneSettings.leases)
-                let ahead = DatabaseClock.learn(databaseMicroseconds: time)
-                for route in settings.routes { route.token.setClockOffset(ahead) }
-                for lane in lanes { await lane.lookForLost() }
+                try await giveSignOfLife(report)
+                try await store.sweep(apps: laneSettings.apps, leases: laneSettings.leases)
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }
             guard !isEnding else { return }
+            for lane in lanes { await lane.lookForLost() }
             _ = await mayMaintain.wait(PollPlan.maintenancePause(using: &random))
         }
+    }
+
+    private func giveSignOfLife(_ report: WorkerReport) async throws(PostgresError) {
+        let counts = await counts()
+        var inFlight = 0
+        for lane in lanes { inFlight += await lane.outstanding }
+        let time = try await store.heartbeat(
+            report, inFlight: inFlight, accepted: counts.accepted, rejected: counts.notAccepted)
+        let ahead = DatabaseClock.learn(databaseMicroseconds: time)
+        for route in settings.routes { route.token.setClockOffset(ahead) }
+    }
+
+    private func counts() async -> LaneCounts {
+        var counts = LaneCounts()
+        for lane in lanes { counts = counts + (await lane.counts) }
+        return counts
     }
 
     private func sayGoodbye() async {
@@ -144,8 +173,7 @@ actor Supervisor {
         } catch {
             logger.info("could not sign off", [.error: error.description])
         }
-        var counts = LaneCounts()
-        for lane in lanes { counts = counts + (await lane.counts) }
+        let counts = await counts()
         logger.notice(
             "worker ended",
             [

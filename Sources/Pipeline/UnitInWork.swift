@@ -112,8 +112,11 @@ struct UnitSegment {
     /// How long its pushes may still be sent; nil: without end.
     var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
 
-    /// Whether what has not been sent of it goes back to the queue.
-    var mustGoBack: Bool { stopReason == .stopping || stopReason == .leaseEnded || stopReason == .paused }
+    /// Whether its time is over.
+    var isPastEnd: Bool { work.content.expiresAt.map { $0 < DatabaseClock.unixSeconds } ?? false }
+
+    /// Whether what has not been sent of it goes back to the queue; there it is given up if nobody wants it any more.
+    var mustGoBack: Bool { stopReason != nil }
 
     /// Single users, lists and retries go before slices of broadcasts.
     var isUrgent: Bool { work.key.batch == 0 || work.attempt > 1 }
@@ -192,11 +195,15 @@ struct UnitSegment {
 
     /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.
     func handBackRest() {
-        let rest = segments.indices.flatMap { segments[$0].takeWaiting() }
-        guard !rest.isEmpty else { return }
-        undecided -= rest.count
-        addRequeue(
-            Requeue(state: .ready, isCharged: false, delay: .zero), devices: rest.map { ids[$0] })
+        for place in segments.indices { putOff(place, for: .zero) }
+    }
+
+    /// Moves what waits of a segment into a batch that is taken up again after a while, uncharged.
+    func putOff(_ segment: Int, for delay: Duration) {
+        let waiting = segments[segment].takeWaiting()
+        guard !waiting.isEmpty else { return }
+        undecided -= waiting.count
+        addRequeue(Requeue(state: .ready, isCharged: false, delay: delay), devices: waiting.map { ids[$0] })
     }
 
     // MARK: Pauses

@@ -18,14 +18,15 @@ package enum Worker {
     package enum End: Sendable, Equatable {
         /// All that was claimed is written back or given back.
         case done
-        /// A second signal cut the end short.
-        case interrupted
+        /// No gateway could be reached, and the worker was to drain what is due and return.
+        case unreachable
     }
 
     /// Runs lanes and supervisor on threads of their own and blocks the calling thread until all have ended.
     ///
     /// The signals SIGTERM and SIGINT must have been blocked before any thread was started (`SignalWatch.block`).
     package static func run(_ settings: WorkerSettings, logger: Logger) throws -> End {
+        DatabaseClock.set(settings.clockOffset)
         let owner = PostgresUUID.random()
         let sessions = SessionFactory(settings: settings, owner: owner, logger: logger)
         let laneSettings = LaneSettings(settings)
@@ -35,12 +36,12 @@ package enum Worker {
             for loop in loops { loop.stop() }
             for loop in loops { loop.join() }
         }
-        let share = max(1, settings.connections / settings.lanes)
         for number in 0..<settings.lanes {
             let loop = try EventLoop(name: "lane-\(number)")
             try loop.start()
             loops.append(loop)
             let routes = settings.routes
+            let share = max(1, (settings.connections + settings.lanes - 1 - number) / settings.lanes)
             lanes.append(
                 try loop.runBlocking { _ in
                     Lane(
@@ -73,7 +74,7 @@ struct SessionFactory: Sendable {
     let owner: PostgresUUID
     let logger: Logger
 
-    func queue(on loop: EventLoop, purpose: StaticString) -> QueueStore {
+    func queue(on loop: EventLoop) -> QueueStore {
         let session = PostgresSession(loop: loop, configuration: settings.database, logger: logger)
         return QueueStore(session: session, schema: settings.schema, owner: owner)
     }

@@ -25,6 +25,8 @@ package struct WorkerSettings: Sendable {
     package var connections = 4
     /// How long what is on the wire may take after a stop.
     package var grace: Duration = .seconds(25)
+    /// How far the database's clock was ahead of this machine's at the start.
+    package var clockOffset: Duration = .zero
     /// Shown in the list of workers.
     package var version: String
 

@@ -21,17 +21,4 @@ package enum NotificationStatus: String, Sendable, Hashable, CaseIterable {
 
     /// Whether pushes of it may be started.
     package var allowsSending: Bool { self == .sending }
-
-    /// Whether the status may change to `next`; staying as it is is no transition.
-    package func mayBecome(_ next: NotificationStatus) -> Bool {
-        switch self {
-        case .pending: [.sending, .cancelled, .expired].contains(next)
-        case .sending: [.pending, .sent, .failed, .skipped, .cancelling, .cancelled, .expired].contains(next)
-        case .cancelling: next == .cancelled
-        case .sent, .failed, .skipped, .cancelled, .expired: false
-        }
-    }
-
-    /// Whether a retry of what was not accepted may reopen it as `next`.
-    package func mayReopen(as next: NotificationStatus) -> Bool { isFinal && (next == .pending || next == .sending) }
 }

@@ -61,7 +61,8 @@ import Testing
             let one = try rig.insert("user_id, title", "'user-7', 'You'")
             try await rig.drain()
             let expected = try rig.column(
-                "SELECT apns_id(\(all), id) FROM devices UNION ALL SELECT apns_id(\(one), id) FROM devices WHERE user_id = 'user-7'")
+                "SELECT apns_id(\(all), id) FROM devices UNION ALL SELECT apns_id(\(one), id) FROM devices WHERE user_id = 'user-7'"
+            )
             let seen = try rig.simulator.journal().requests.map { $0.apnsId ?? "" }
             #expect(Difference(expected: expected, seen: seen) == .none)
             #expect(try rig.row(all) == NotificationRow("sent", 600, accepted: 600))

@@ -109,7 +109,8 @@ import Testing
             #expect(row.counts[1...] == [counts.accepted, 0, 0])
             #expect(row.hasCancelTime && row.hasEndTime && !row.hasSentTime)
             #expect(
-                try rig.database.number("SELECT count(*) FROM notification_batches WHERE state NOT IN ('done', 'abandoned')")
+                try rig.database.number(
+                    "SELECT count(*) FROM notification_batches WHERE state NOT IN ('done', 'abandoned')")
                     == 0)
         }
     }

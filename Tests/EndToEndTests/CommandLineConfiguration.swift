@@ -7,7 +7,9 @@ import Testing
 @testable import pgpush
 
 @Suite("Configuration") struct CommandLineConfiguration {
-    @Test(arguments: ["APNS_CERT_PATH", "APNS_PROXY_URL", "PGPUSH_CONFIG"])
+    @Test(arguments: [
+        "APNS_CERT_PATH", "APNS_CERT_PASSWORD", "APNS_MANAGE_URL", "APNS_PROXY_URL", "PGPUSH_CONFIG",
+    ])
     func nothingIsPassedOverInSilence(_ variable: String) {
         #expect {
             try PushSettings.refuseUnsupported(Settings(environment: [variable: "x"]))

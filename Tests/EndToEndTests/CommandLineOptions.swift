@@ -105,6 +105,26 @@ import Testing
         }
     }
 
+    /// A process has 1 to 16 connections, and each of its lanes needs one of its own.
+    @Test func lanesAndConnections() throws {
+        func sizes(_ words: String...) throws -> [Int] {
+            let (lanes, connections) = try WorkerPlan.sizes(
+                OptionParser.parse(words, [.lanes, .connections]), usualLanes: 3)
+            return [lanes, connections]
+        }
+        #expect(try sizes() == [3, 4])
+        #expect(try sizes("--lanes", "2") == [2, 4])
+        #expect(try sizes("--lanes", "16") == [16, 16])
+        #expect(try sizes("--connections", "2") == [2, 2])
+        #expect(try sizes("--lanes", "8", "--connections", "8") == [8, 8])
+        #expect(
+            throws: UsageError(
+                "--lanes 5 is more than --connections 4: each lane sends over connections of its own")
+        ) { try sizes("--lanes", "5", "--connections", "4") }
+        #expect(throws: UsageError.self) { try sizes("--lanes", "17") }
+        #expect(throws: UsageError.self) { try sizes("--connections", "17") }
+    }
+
     @Test(arguments: ["0", "-1", "1.5", "abc", "", "9223372036854775808", "1 "])
     func idsThatAreNone(_ text: String) {
         var arguments = Arguments()

@@ -44,6 +44,17 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
     }
 
+    /// Nobody listens on port 1: cron is told so, and the row waits for the next run.
+    @Test func onceWithoutAnybodyToReach() throws {
+        try pgpush.output("devices", "register", "--user", "anna", "--token", String(repeating: "ab", count: 32))
+        let id = try pgpush.output("enqueue", "--user", "anna", "--title", "x")
+        let result = try pgpush.with(credentials).run("worker", "--once")
+        #expect(result.status == 6, "\(result.errors)")
+        #expect(result.errors.contains("Apple's service could not be reached"))
+        #expect(result.errors.contains("pgpush doctor"))
+        #expect(try pgpush.output("list", "--json").contains("\"pending\""), "notification \(id)")
+    }
+
     @Test(arguments: ["APNS_KEY", "APNS_KEY_ID", "APNS_TEAM_ID", "APNS_BUNDLE_ID"])
     func missingCredential(_ variable: String) throws {
         #expect(try refusal([variable: ""]).contains(variable))
@@ -58,6 +69,9 @@ import Testing
         #expect(try refusal(["APNS_CA_PATH": "/etc/hostname"]).contains("APNS_CA_PATH"))
         #expect(try refusal(["APNS_PRODUCTION_URL": "http://plain"]).contains("APNS_PRODUCTION_URL"))
         #expect(try refusal(["APNS_PROXY_URL": "http://proxy:3128"]).contains("APNS_PROXY_URL"))
+        #expect(try refusal(["APNS_MANAGE_URL": "https://proxy:2196"]).contains("APNS_MANAGE_URL"))
+        let password = try refusal(["APNS_CERT_PASSWORD": "s3cret"])
+        #expect(password.contains("APNS_CERT_PASSWORD") && !password.contains("s3cret"))
     }
 
     @Test func unusableSettings() throws {
@@ -66,6 +80,8 @@ import Testing
         #expect(try refusal(["DATABASE_URL": "postgresql://%zz"]).contains("connection string"))
         #expect(try refusal([:], "--lanes", "0", expecting: 2).contains("--lanes"))
         #expect(try refusal([:], "--connections", "17", expecting: 2).contains("--connections"))
+        let tooMany = try refusal([:], "--lanes", "4", "--connections", "2", expecting: 2)
+        #expect(tooMany.contains("--lanes 4 is more than --connections 2"))
         #expect(try refusal([:], "--grace=-1", expecting: 2).contains("--grace"))
     }
 

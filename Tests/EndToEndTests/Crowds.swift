@@ -42,9 +42,34 @@ import Testing
             #expect(counts == [["f", "2000", "2000", "2000", "0"], ["t", "1", "12000", "12000", "0"]])
 
             let owners = try rig.column(
-                "SELECT DISTINCT owner FROM (SELECT owner FROM notification_batches UNION SELECT owner FROM scheduled_notifications) x")
+                "SELECT DISTINCT owner FROM (SELECT owner FROM notification_batches UNION SELECT owner FROM scheduled_notifications) x"
+            )
             #expect(Set(owners) == Set(registered) && registered.count == 3)
             #expect(try rig.database.number("SELECT count(*) FROM pgpush_workers") == 0)
+        }
+    }
+
+    @Test("on three lanes of one worker, with a connection at least for each")
+    func threeLanes() async throws {
+        try await Rig.run(.heavy, simulator: ["--latency-ms", "20"]) { rig in
+            try rig.addDevices(1...4000)
+            try rig.psql(
+                """
+                INSERT INTO scheduled_notifications (user_id, body)
+                SELECT 'user-' || i * 4, 'one' FROM generate_series(1, 1000) i;
+                INSERT INTO scheduled_notifications (broadcast, body) VALUES (true, 'all');
+                """)
+            try await rig.drain("--lanes", "3", "--connections", "6")
+            let expected = try rig.column(
+                """
+                SELECT apns_id(n.id, d.id)
+                FROM scheduled_notifications n JOIN devices d ON n.broadcast OR d.user_id = n.user_id
+                """)
+            let journal = try rig.simulator.journal()
+            #expect(Difference(expected: expected, seen: journal.requests.map { $0.apnsId ?? "" }) == .none)
+            #expect((3...6).contains(Set(journal.accepted.map(\.connection)).count))
+            let unfinished = "SELECT count(*) FROM scheduled_notifications WHERE status <> 'sent'"
+            #expect(try rig.database.number(unfinished) == 0)
         }
     }
 
@@ -62,7 +87,8 @@ import Testing
             let half = try await rig.simulator.counts()
             #expect(half.requests == half.accepted && half.accepted < 20_000)
             #expect(
-                try rig.psql("SELECT state, count(*) FROM notification_batches WHERE state NOT IN ('done', 'ready') GROUP BY 1")
+                try rig.psql(
+                    "SELECT state, count(*) FROM notification_batches WHERE state NOT IN ('done', 'ready') GROUP BY 1")
                     == [])
             let booked = try rig.database.number("SELECT sum(accepted_count) FROM notification_batches")
             #expect(booked == half.accepted)

@@ -14,11 +14,33 @@ import Testing
             let old = try rig.insert("user_id, body, scheduled_at", "'user-2', 'x', now() - interval '25 hours'")
             let late = try rig.insert("user_id, body, scheduled_at", "'user-3', 'x', now() - interval '23 hours'")
             try await rig.drain()
-            #expect(try rig.row(ended) == NotificationRow("expired", error: "expires_at passed before it could be sent"))
+            #expect(
+                try rig.row(ended) == NotificationRow("expired", error: "expires_at passed before it could be sent"))
             #expect(try rig.row(all) == NotificationRow("expired", error: "expires_at passed before it could be sent"))
             #expect(try rig.row(old) == NotificationRow("expired", error: "later than the app's max_lateness"))
             #expect(try rig.row(late) == NotificationRow("sent", 1, accepted: 1))
             #expect(try rig.simulator.journal().requests.map(\.token) == [DeviceTokens.plain(3)])
+        }
+    }
+
+    @Test("whose end comes while it is being sent stops there, and its counts say how far it came")
+    func endsWhileSending() async throws {
+        try await Rig.run(.heavy) { rig in
+            try rig.addDevices(1...10_000)
+            try await rig.simulator.set("stream-limit", 10)
+            try await rig.simulator.set("latency-ms", 100)
+            let worker = try rig.worker()
+            try await rig.listeners(1)
+            let id = try rig.insert("broadcast, body, expires_at", "true, 'x', now() + interval '3 s'")
+            try await rig.status(of: id, is: "expired", within: .seconds(100))
+            try await worker.stop()
+            let journal = try rig.simulator.journal()
+            let end = try #require(try rig.value("extract(epoch FROM expires_at)", of: id).flatMap { Double($0) })
+            let last = Double(journal.requests.map(\.wall).max() ?? 0) / 1e9
+            let row = try #require(try rig.row(id))
+            #expect(row.counts[1...] == [journal.accepted.count, 0, 0])
+            #expect(row.error == "expires_at passed before all devices were reached")
+            #expect(last - end < 3)
         }
     }
 

@@ -87,4 +87,38 @@ import Testing
             #expect(try rig.row(all) == NotificationRow("sent", 10, accepted: 10))
         }
     }
+
+    @Test("a sandbox that cannot be reached: production goes on")
+    func sandboxAway() async throws {
+        try await Rig.run(.idle) { rig in
+            try rig.addDevices(1...100)
+            try rig.psql("UPDATE devices SET environment = 'sandbox' WHERE id % 10 = 0")
+            let port = try FreePort.find()
+            let worker = try rig.worker(more: ["APNS_SANDBOX_URL": "https://127.0.0.1:\(port)"])
+            try await rig.listeners(1)
+            let all = try rig.insert("broadcast, body", "true, 'x'")
+            let test = try rig.insert("user_id, body", "'user-20', 'x'")
+            try await rig.simulator.wait(for: .accepted, atLeast: 90)
+            try await worker.logs("connecting failed")
+            let one = try rig.insert("user_id, body", "'user-7', 'x'")
+            try await rig.status(of: one, is: "sent", within: .seconds(5))
+            // Once the sandbox has been away for a while, what is for it is put off, and no more.
+            try await rig.eventually(
+                "SELECT count(*) FROM notification_batches WHERE state = 'ready' AND not_before > now() AND attempts = 1",
+                is: "2")
+            let another = try rig.insert("user_id, body", "'user-8', 'x'")
+            let more = try rig.insert("broadcast, body", "true, 'x'")
+            try await rig.status(of: another, is: "sent", within: .seconds(5))
+            try await rig.simulator.wait(for: .accepted, atLeast: 182)
+            try await worker.stop()
+            #expect(try rig.database.number("SELECT count(*) FROM delivery_failures") == 0)
+
+            try rig.psql("UPDATE notification_batches SET not_before = now() WHERE state = 'ready'")
+            try await rig.drain()
+            for id in [all, more] { #expect(try rig.row(id) == NotificationRow("sent", 100, accepted: 100)) }
+            #expect(try rig.row(test) == NotificationRow("sent", 1, accepted: 1))
+            let counts = try await rig.simulator.counts()
+            #expect(counts.requests == 203 && counts.accepted == 203)
+        }
+    }
 }

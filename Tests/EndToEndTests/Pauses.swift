@@ -18,7 +18,8 @@ import Testing
             #expect(pauses.allSatisfy { $0[0] == "default" && $0[2] == "InvalidProviderToken" && $0[3] == "t" })
             #expect(!pauses.isEmpty)
             #expect(
-                try rig.database.number("SELECT count(*) FROM scheduled_notifications WHERE status IN ('pending', 'sending')") == 2)
+                try rig.database.number(
+                    "SELECT count(*) FROM scheduled_notifications WHERE status IN ('pending', 'sending')") == 2)
             #expect(try rig.database.number("SELECT count(*) FROM devices WHERE NOT is_active") == 0)
             #expect(try rig.database.number("SELECT count(*) FROM delivery_failures WHERE is_final") == 0)
             // A fault of all is met by few, not by two hundred.
@@ -64,7 +65,8 @@ import Testing
     func byAnOperator() async throws {
         try await Rig.run { rig in
             try rig.addDevices(1...10)
-            try rig.psql("UPDATE devices SET environment = 'sandbox' WHERE id <= 4; SELECT pause_app('default', 'sandbox')")
+            try rig.psql(
+                "UPDATE devices SET environment = 'sandbox' WHERE id <= 4; SELECT pause_app('default', 'sandbox')")
             let all = try rig.insert("broadcast, body", "true, 'x'")
             try await rig.drain()
             #expect(try rig.simulator.journal().requests.map(\.environment) == Array(repeating: "production", count: 6))

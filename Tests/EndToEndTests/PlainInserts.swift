@@ -23,7 +23,9 @@ import Testing
             #expect(requests.count == 3)
             // A version 8 UUID made of the numbers of the notification and of the device, in hexadecimal.
             let ids = Dictionary(
-                uniqueKeysWithValues: try rig.psql("SELECT device_token, to_hex(id) FROM devices").map { ($0[0], $0[1]) })
+                uniqueKeysWithValues: try rig.psql("SELECT device_token, to_hex(id) FROM devices").map {
+                    ($0[0], $0[1])
+                })
             for (number, environment) in [(1, "production"), (2, "production"), (3, "sandbox")] {
                 let token = DeviceTokens.plain(number)
                 let request = try #require(requests.first { $0.token == token }, "device \(number)")
@@ -59,7 +61,8 @@ import Testing
     func withoutDevices() async throws {
         try await Rig.run { rig in
             try rig.psql(
-                "INSERT INTO devices (user_id, device_token, is_active) VALUES ('carla', '\(DeviceTokens.plain(1))', false)")
+                "INSERT INTO devices (user_id, device_token, is_active) VALUES ('carla', '\(DeviceTokens.plain(1))', false)"
+            )
             let nobody = try rig.insert("user_id, body", "'nobody', 'x'")
             let inactive = try rig.insert("user_id, body", "'carla', 'x'")
             try await rig.drain()
@@ -124,7 +127,8 @@ import Testing
     /// The apns-id that is documented for two numbers, from their hexadecimal digits.
     private func pushID(notification: String, device: String) -> String {
         func padded(_ digits: String) -> String { String(repeating: "0", count: 15 - digits.count) + digits }
-        let digits = Array(padded(notification).prefix(12) + "8" + padded(notification).suffix(3) + "8" + padded(device))
+        let digits = Array(
+            padded(notification).prefix(12) + "8" + padded(notification).suffix(3) + "8" + padded(device))
         let parts = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }
         return parts.joined(separator: "-")
     }

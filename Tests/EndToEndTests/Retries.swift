@@ -143,7 +143,8 @@ import Testing
                 #expect(journal.requests(for: token).count == 1, "\(token)")
                 #expect(try rig.row(id) == NotificationRow("failed", 1, unknown: 1, error: "ConnectionLost"))
                 let ledger = try rig.psql(
-                    "SELECT http_status, reason, attempt, is_final FROM delivery_failures WHERE notification_id = \(id)")
+                    "SELECT http_status, reason, attempt, is_final FROM delivery_failures WHERE notification_id = \(id)"
+                )
                 #expect(ledger == [[nil, "ConnectionLost", "1", "t"]])
             }
             for (id, token) in zip(repeated, least) {

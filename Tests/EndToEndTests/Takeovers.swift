@@ -26,7 +26,10 @@ import Testing
             // Whether it arrived, nobody knows: it goes again, as after any unknown outcome.
             #expect(try rig.value("status", of: mute) == "sending")
             #expect(try rig.psql("SELECT reason, is_final FROM delivery_failures") == [["ConnectionLost", "f"]])
-            #expect(try rig.psql("SELECT state, attempts FROM notification_batches WHERE state <> 'done'") == [["ready", "2"]])
+            #expect(
+                try rig.psql("SELECT state, attempts FROM notification_batches WHERE state <> 'done'") == [
+                    ["ready", "2"]
+                ])
         }
     }
 

@@ -46,7 +46,8 @@ import Testing
             // The same again in capitals.
             let big = try rig.insert(
                 "device_tokens, body",
-                "ARRAY(\(tokens) UNION ALL SELECT upper(\(DeviceTokens.sql("i"))) FROM generate_series(690, 700) i), 'x'")
+                "ARRAY(\(tokens) UNION ALL SELECT upper(\(DeviceTokens.sql("i"))) FROM generate_series(690, 700) i), 'x'"
+            )
             let small = try rig.insert(
                 "device_tokens, body",
                 "ARRAY['\(DeviceTokens.plain(1))', '\(DeviceTokens.plain(200))', '\(DeviceTokens.plain(9000))'], 'y'")
@@ -71,7 +72,8 @@ import Testing
             #expect(try rig.row(small) == NotificationRow("sent", 2, accepted: 2))
             #expect(
                 try rig.database.number(
-                    "SELECT count(*) FROM notification_batches WHERE notification_id = \(big) AND device_count BETWEEN 1 AND 500")
+                    "SELECT count(*) FROM notification_batches WHERE notification_id = \(big) AND device_count BETWEEN 1 AND 500"
+                )
                     >= 2)
         }
     }
@@ -108,7 +110,8 @@ import Testing
         try await Rig.run { rig in
             let id = try rig.insert(
                 "channel_id, push_type, aps",
-                "'dHN0LXNyY2gtY2hubA==', 'liveactivity', '{\"event\": \"update\", \"content-state\": {}, \"timestamp\": 1}'")
+                "'dHN0LXNyY2gtY2hubA==', 'liveactivity', '{\"event\": \"update\", \"content-state\": {}, \"timestamp\": 1}'"
+            )
             try await rig.drain()
             let requests = try rig.simulator.journal().requests
             #expect(requests.map(\.path) == ["/4/broadcasts/apps/com.example.pgpush"])

@@ -39,6 +39,23 @@ import Testing
         }
     }
 
+    @Test("behind a pooler, without a way around it, says that it cannot listen and polls")
+    func behindAPooler() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...1)
+            let pooler = try Pooler.shared(before: rig.database.cluster)
+            let worker = try rig.worker(
+                "--poll-interval", "1",
+                more: [
+                    "DATABASE_URL": pooler.connectionString(database: rig.database.name), "DATABASE_DIRECT_URL": "",
+                ])
+            try await worker.logs("notifications are not available")
+            let id = try rig.insert("user_id, body", "'user-1', 'x'")
+            try await rig.status(of: id, is: "sent", within: .seconds(10))
+            try await worker.stop()
+        }
+    }
+
     @Test("sends at the due time, not before and not much later")
     func dueTime() async throws {
         try await Rig.run { rig in
@@ -79,6 +96,23 @@ import Testing
             let id = try rig.insert("user_id, body", "'user-1', 'x'")
             try await rig.drain(within: .seconds(20))
             #expect(try rig.row(id) == NotificationRow("sent", 1, accepted: 1))
+        }
+    }
+
+    @Test("ends although the gateway cannot be reached, and leaves everything pending")
+    func unreachableGateway() async throws {
+        try await Rig.run(.idle) { rig in
+            try rig.addDevices(1...3)
+            let one = try rig.insert("user_id, body", "'user-1', 'x'")
+            let all = try rig.insert("broadcast, body", "true, 'x'")
+            let port = try FreePort.find()
+            let worker = try rig.worker("--once", more: ["APNS_PRODUCTION_URL": "https://127.0.0.1:\(port)"])
+            _ = try await worker.exitCode(within: .seconds(40))
+            #expect(try rig.row(one) == NotificationRow("pending"))
+            #expect(try rig.database.number("SELECT count(*) FROM notification_batches WHERE state <> 'ready'") == 0)
+            try await rig.drain()
+            #expect(try rig.row(one) == NotificationRow("sent", 1, accepted: 1))
+            #expect(try rig.row(all) == NotificationRow("sent", 3, accepted: 3))
         }
     }
 }

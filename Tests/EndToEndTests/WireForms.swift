@@ -18,7 +18,8 @@ import Testing
 
     /// What Apple's table of push types says: the topic's suffix, and the priority when none was chosen.
     private static func type(
-        _ name: String, _ suffix: String, priority: String = "10", _ columns: String = "data", _ values: String = "'{\"k\":1}'",
+        _ name: String, _ suffix: String, priority: String = "10", _ columns: String = "data",
+        _ values: String = "'{\"k\":1}'",
         _ body: String = #"{"k":1,"aps":{}}"#
     ) -> Form {
         Form(
@@ -86,7 +87,9 @@ import Testing
             body: "{\"aps\":{\"alert\":\"" + String(repeating: "x", count: 4096 - 22) + "\"}}"),
     ]
 
-    @Test("each push type has its topic, priority and payload") func pushTypes() async throws { try await check(Self.types) }
+    @Test("each push type has its topic, priority and payload") func pushTypes() async throws {
+        try await check(Self.types)
+    }
 
     @Test("a producer's choices arrive as they are") func producersChoices() async throws {
         try await check(Self.choices)
@@ -100,7 +103,8 @@ import Testing
                 "'user-1', 'liveactivity', '{\"event\":\"end\"}', now() - interval '90 minutes'")
             try await rig.drain()
             let due = try #require(try rig.value("floor(extract(epoch FROM scheduled_at))", of: id))
-            #expect(try rig.simulator.journal().requests.map(\.body) == [#"{"aps":{"event":"end","timestamp":\#(due)}}"#])
+            #expect(
+                try rig.simulator.journal().requests.map(\.body) == [#"{"aps":{"event":"end","timestamp":\#(due)}}"#])
         }
     }
 

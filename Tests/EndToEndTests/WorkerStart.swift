@@ -9,7 +9,8 @@ import Testing
 @Suite("A worker at its start") struct WorkerStart {
     /// Starts a worker with a changed environment and expects it to end with 4 and one line that holds all of `words`.
     private func refuses(
-        _ change: [String: String], without absent: String? = nil, _ rig: Rig, saying words: [String], _ location: SourceLocation = #_sourceLocation
+        _ change: [String: String], without absent: String? = nil, _ rig: Rig, saying words: [String],
+        _ location: SourceLocation = #_sourceLocation
     ) async throws {
         var environment = rig.environment
         environment.merge(change) { $1 }
@@ -25,7 +26,9 @@ import Testing
         }
         #expect(!worker.log.contains("s3cret"), sourceLocation: location)
         // Nor a line of any key.
-        let secrets = change.values.filter { $0.contains("PRIVATE KEY") }.flatMap { $0.split(separator: "\n").filter { $0.count == 64 } }
+        let secrets = change.values.filter { $0.contains("PRIVATE KEY") }.flatMap {
+            $0.split(separator: "\n").filter { $0.count == 64 }
+        }
         #expect(!secrets.contains { worker.log.contains($0) }, sourceLocation: location)
     }
 
@@ -61,7 +64,9 @@ import Testing
     @Test("refuses a database that is not the right one") func databases() async throws {
         try await Rig.run { rig in
             let cluster = rig.database.cluster
-            func url(_ database: String, _ user: String = PostgresCluster.user, _ password: String? = nil) -> [String: String] {
+            func url(_ database: String, _ user: String = PostgresCluster.user, _ password: String? = nil) -> [String:
+                String]
+            {
                 ["DATABASE_URL": cluster.connectionString(database: database, user: user, password: password)]
             }
             let guarded = PostgresCluster.passwordUser
@@ -83,7 +88,8 @@ import Testing
             try rig.addDevices(1...1)
             let id = try rig.insert("user_id, body", "'user-1', 'x'")
             let url = rig.database.cluster.connectionString(
-                database: rig.database.name, user: PostgresCluster.passwordUser, password: PostgresCluster.rightPassword)
+                database: rig.database.name, user: PostgresCluster.passwordUser, password: PostgresCluster.rightPassword
+            )
             let worker = try rig.worker("--once", more: ["DATABASE_URL": url])
             #expect(try await worker.exitCode() == 0)
             #expect(try rig.row(id) == NotificationRow("sent", 1, accepted: 1))

@@ -19,9 +19,10 @@ import Testing
     @Test("broadcasts leave the last quarter of the room to single users")
     func reserve() {
         let capacity = 4000
-        #expect(plan.broadcastBatches(outstanding: 0, capacity: capacity) == 6)
-        #expect(plan.broadcastBatches(outstanding: 2900, capacity: capacity) == 1)
-        #expect(plan.broadcastBatches(outstanding: 3000, capacity: capacity) == 0)
+        #expect(plan.batches(outstanding: 0, capacity: capacity) == 6)
+        #expect(plan.batches(outstanding: 2500, capacity: capacity) == 1)
+        #expect(plan.batches(outstanding: 2501, capacity: capacity) == 0)
+        #expect(plan.batches(outstanding: 0, capacity: 500) == 1)
         #expect(plan.notifications(outstanding: 3000, capacity: capacity) == 500)
         #expect(plan.notifications(outstanding: 3900, capacity: capacity) == 100)
         #expect(plan.notifications(outstanding: 4000, capacity: capacity) == 0)
@@ -80,7 +81,7 @@ import Testing
     func dueWalk() {
         var walk = DueWalk()
         walk.claimed([unit("a", due: 7), unit("b", due: 5), unit("a", due: 6)], limit: 3)
-        #expect(walk.since == ["a": 6, "b": 5])
+        #expect(walk.since == ["a": DueMark(time: 6, notification: 1), "b": DueMark(time: 5, notification: 1)])
         walk.claimed([unit("a", due: 9)], limit: 3)
         #expect(walk.since.isEmpty)
     }

@@ -141,6 +141,35 @@ import Testing
         }
     }
 
+    @Test("a wait for a connection sends nothing, breaks nothing, and tells why an attempt failed")
+    func waiting() async throws {
+        try await withSession { session, actor in
+            // Many waits give up before the connection is there; none of them takes it along.
+            while session.connectedSince == nil {
+                do throws(PostgresError) { try await session.attempt(timeout: .milliseconds(1)) } catch {
+                    #expect(error.code == .unreachable)
+                }
+            }
+            for _ in 0..<100 { try await session.connect(timeout: .zero) }
+            #expect(session.connectionCount == 1 && session.lastError == nil)
+            session.close()
+            let error = await failure { () throws(PostgresError) in try await session.connect(timeout: .seconds(5)) }
+            #expect(error.code == .closed)
+        }
+        let port = try Listener().port
+        try await withSession("host=127.0.0.1 port=\(port) user=x dbname=x", timeout: .milliseconds(300)) {
+            session, actor in
+            let first = await failure { () throws(PostgresError) in try await session.attempt(timeout: .seconds(10)) }
+            #expect(first.message.contains("no answer within 300 ms"))
+            let start = MonotonicTime.now()
+            let last = await failure { () throws(PostgresError) in try await session.connect(timeout: .seconds(1)) }
+            #expect(last.code == .unreachable && start.elapsedMilliseconds >= 990)
+            actor.loop.schedule(after: .milliseconds(50)) { session.close() }
+            let end = await failure { () throws(PostgresError) in try await session.connect(timeout: .seconds(30)) }
+            #expect(end.code == .closed)
+        }
+    }
+
     @Test("a session that is closed ends every call, and makes no connection any more")
     func closed() async throws {
         try await withSession { session, actor in

@@ -119,29 +119,3 @@ private func seconds(_ range: ClosedRange<Duration>) -> ClosedRange<Double> {
         }
     }
 }
-
-@Suite struct BackoffTests {
-    @Test func doublesUpToItsCapAndStartsAgain() {
-        var backoff = Backoff(base: .seconds(1), cap: .seconds(10))
-        var greatest = ExtremeGenerator.greatest
-        let waits = (0..<6).map { _ in backoff.next(using: &greatest) }
-        #expect(waits == [.seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(10), .seconds(10)])
-        #expect(backoff.failures == 6)
-        backoff.reset()
-        #expect(backoff.next(using: &greatest) == .seconds(1))
-        var least = ExtremeGenerator.least
-        #expect(backoff.next(using: &least) == .milliseconds(100))
-    }
-
-    @Test func manyFailuresStayBounded() {
-        var backoff = Backoff(base: .milliseconds(200), cap: .seconds(10))
-        var random = SeededGenerator(seed: 3)
-        for _ in 0..<10_000 { #expect(backoff.next(using: &random) <= .seconds(10)) }
-    }
-
-    @Test func oddFiguresAreHarmless() {
-        var backoff = Backoff(floor: .seconds(5), base: .seconds(1), cap: .zero)
-        var random = SeededGenerator(seed: 3)
-        #expect(backoff.next(using: &random) == .seconds(5))
-    }
-}

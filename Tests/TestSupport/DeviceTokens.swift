@@ -8,7 +8,9 @@ package enum DeviceTokens {
     package static func plain(_ number: Int) -> String { "a0" + digits(number, 62) }
 
     /// A token that chooses its answer by four digits; `apns-simulator --help` lists them.
-    package static func magic(_ choice: String, _ number: Int = 0) -> String { "5ca1ab1e" + choice + digits(number, 52) }
+    package static func magic(_ choice: String, _ number: Int = 0) -> String {
+        "5ca1ab1e" + choice + digits(number, 52)
+    }
 
     /// `plain` of a number as an SQL expression.
     package static func sql(_ number: String) -> String { "'a0' || lpad(to_hex(\(number)), 62, '0')" }

@@ -57,6 +57,8 @@ extension ChildProcess {
     ///   - account: options of setpriv that give up root, if need be.
     ///   - environment: the whole environment; nil: ours.
     ///   - errors: descriptor for standard error; nil: /dev/null.
+    /// - Returns: the process.
+    /// - Throws: when it cannot be started.
     static func mortal(
         _ command: [String], account: [String] = [], environment: [String: String]? = nil, errors: Int32? = nil
     ) throws -> ChildProcess {

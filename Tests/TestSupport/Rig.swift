@@ -32,8 +32,10 @@ package final class Rig: Sendable {
     /// - Parameters:
     ///   - load: how much of the machine it needs.
     ///   - cluster: where the database is made; nil: the cluster that all share.
-    ///   - simulator: further options of the simulator.
+    ///   - options: further options of the simulator.
     ///   - body: the test.
+    /// - Returns: what `body` returned.
+    /// - Throws: what `body` threw, or what kept the rig from being set up.
     package static func run<T>(
         _ load: Load = .light, cluster: PostgresCluster? = nil, simulator options: [String] = [],
         _ body: (Rig) async throws -> T

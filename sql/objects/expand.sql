@@ -45,7 +45,7 @@ BEGIN
                 SELECT d.id, d.device_token FROM devices d  -- id + 0: by the index of the walk, see there
                 WHERE d.app = apps[x.o] AND d.environment = e.environment AND d.is_active
                   AND d.id + 0 > greatest(b.after_id, b.done_through) AND d.id + 0 <= b.through_id
-                ORDER BY d.id + 0 LIMIT p_limit) d
+                ORDER BY d.id + 0) d
             GROUP BY 1, 2;
     END IF;
     IF channels IS NOT NULL THEN
@@ -56,13 +56,13 @@ BEGIN
     FOREACH u IN ARRAY coalesce(lists, '{}') || coalesce(arrays, '{}') LOOP
         RETURN QUERY
             SELECT u, p.environment, array_agg(p.device ORDER BY abs(p.device)), string_agg(p.token, ' ' ORDER BY abs(p.device))
-            FROM pgpush_expand_list(p_notifications[u], p_batches[u], p_limit) p
+            FROM pgpush_expand_list(p_notifications[u], p_batches[u], CASE p_batches[u] WHEN 0 THEN p_limit END) p
             GROUP BY 2;
     END LOOP;
 END
 $$;
 COMMENT ON FUNCTION expand(bigint[], integer[], integer) IS
-    'Worker: the devices of leased units: for each unit (numbered from 1) and environment the device numbers and, in the same order and joined by one blank, the tokens. At most p_limit devices a unit and environment.';
+    'Worker: the devices of leased units: for each unit (numbered from 1) and environment the device numbers and, in the same order and joined by one blank, the tokens. At most p_limit devices of a notification that was claimed as a whole; a batch is read to its end.';
 
 CREATE OR REPLACE FUNCTION pgpush_expand_list(p_notification bigint, p_batch integer, p_limit integer)
     RETURNS TABLE (device bigint, environment text, token text)

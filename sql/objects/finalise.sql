@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     FOR candidate IN
         SELECT n.id, n.status,
-               n.status = 'cancelling' OR (NOT n.walking AND NOT pgpush_has_open_batch(n.id)) AS complete
+               n.status = 'cancelling' OR coalesce(n.expires_at < now(), false) OR (NOT n.walking AND NOT pgpush_has_open_batch(n.id)) AS complete
         FROM (SELECT DISTINCT unnest(p_notifications) AS id) x JOIN scheduled_notifications n ON n.id = x.id
         WHERE n.started_at IS NOT NULL AND n.finished_at IS NULL AND n.lease_until IS NULL
         ORDER BY n.id
@@ -37,10 +37,11 @@ DECLARE
     final  text;
 BEGIN
     SELECT * INTO n FROM scheduled_notifications s WHERE s.id = p_id FOR NO KEY UPDATE;
-    IF NOT FOUND OR n.status NOT IN ('sending', 'cancelling') OR n.lease_until IS NOT NULL OR n.walking THEN
+    IF NOT FOUND OR n.status NOT IN ('sending', 'cancelling') OR n.lease_until IS NOT NULL
+        OR (n.walking AND NOT coalesce(n.expires_at < now(), false)) THEN
         RETURN NULL;
     END IF;
-    IF n.status = 'cancelling' THEN
+    IF n.status = 'cancelling' OR n.expires_at < now() THEN
         -- Nobody holds these; with the notification locked nobody can claim them either.
         UPDATE notification_batches b SET state = 'abandoned', finished_at = now()
         WHERE b.notification_id = p_id AND b.state IN ('ready', 'parked');
@@ -58,7 +59,7 @@ BEGIN
                   WHEN n.expires_at < now() THEN 'expired'
                   ELSE 'skipped' END;
     UPDATE scheduled_notifications s
-    SET status = final, device_count = t.devices, accepted_count = t.accepted, rejected_count = t.rejected, unknown_count = t.unknown,
+    SET status = final, walking = false, device_count = t.devices, accepted_count = t.accepted, rejected_count = t.rejected, unknown_count = t.unknown,
         sent_at = CASE WHEN final = 'sent' THEN coalesce(s.sent_at, t.last_accepted_at, now()) ELSE s.sent_at END,
         error = CASE final WHEN 'failed' THEN pgpush_leading_reason(p_id)
                            WHEN 'expired' THEN CASE WHEN n.expires_at < now() THEN 'expires_at passed before all devices were reached'

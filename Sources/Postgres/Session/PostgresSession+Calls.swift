@@ -46,11 +46,30 @@ extension PostgresSession {
         try await run(.script(script), timeout)
     }
 
-    /// Waits until there is a connection.
+    /// Waits until there is a connection, through any number of failed attempts; sends nothing.
     ///
-    /// - Throws: why there is none when `timeout` has passed.
+    /// - Throws: why there is none when `timeout` has passed; `closed`.
     package func connect(timeout: Duration) async throws(PostgresError) {
-        _ = try await run(.pipeline([]), timeout)
+        let deadline = MonotonicTime.now().advanced(by: timeout)
+        while true {
+            do throws(PostgresError) {
+                return try await attempt(timeout: deadline.since(.now()))
+            } catch {
+                if error.code == .closed || MonotonicTime.now() >= deadline { throw error }
+            }
+        }
+    }
+
+    /// Waits for the end of the attempt to connect that is under way, or that comes next.
+    ///
+    /// Returns at once while there is a connection. Sends nothing, and leaves an attempt that takes longer than `timeout` alone.
+    ///
+    /// - Throws: why the attempt failed, or that it did not end within `timeout`; `closed`.
+    package func attempt(timeout: Duration) async throws(PostgresError) {
+        let result = await withCheckedContinuation { continuation in
+            add(AttemptWaiter { continuation.resume(returning: $0) }, timeout: timeout)
+        }
+        try result.get()
     }
 
     private func run(

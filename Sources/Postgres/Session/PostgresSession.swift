@@ -10,11 +10,13 @@ package import Telemetry
 
 /// A reconnecting connection with a bounded queue of calls; loop-confined, ended by `close`.
 package final class PostgresSession {
-    private let loop: EventLoop
+    /// The loop that everything here happens on.
+    package let loop: EventLoop
     private let reconnector: Reconnector
     private let queueLimit: Int
     private var waiting: [PostgresCall] = []
     private var running: PostgresCall?
+    private var attempts: [AttemptWaiter] = []
     private var isClosed = false
 
     /// Since when the present connection has been there without a break; nil while there is none.
@@ -31,6 +33,7 @@ package final class PostgresSession {
         self.queueLimit = queueLimit
         reconnector = Reconnector(loop: loop, configuration: configuration, logger: logger)
         reconnector.onConnected = { [weak self] connection in self?.connected(connection) }
+        reconnector.onFailure = { [weak self] error in self?.endAttempts(.failure(error)) }
         reconnector.start()
     }
 
@@ -54,14 +57,39 @@ package final class PostgresSession {
         running = nil
         let calls = waiting
         waiting = []
-        for call in calls { call.finish(.failure(PostgresError(.closed, "the session was closed")), loop) }
+        for call in calls { call.finish(.failure(closedError), loop) }
+        endAttempts(.failure(closedError))
+    }
+
+    private var closedError: PostgresError { PostgresError(.closed, "the session was closed") }
+
+    // MARK: Waiting for a connection
+
+    /// Tells `waiter` how the attempt to connect ends that is under way or comes next; at once while there is a connection.
+    ///
+    /// Nothing is sent, and no attempt ends because somebody does not wait for it any longer.
+    func add(_ waiter: AttemptWaiter, timeout: Duration) {
+        if isClosed { return waiter.finish(.failure(closedError), loop) }
+        if reconnector.connection != nil { return waiter.finish(.success(()), loop) }
+        waiter.timer = loop.schedule(after: max(timeout, .zero)) { [weak self, weak waiter] in
+            guard let self, let waiter else { return }
+            attempts.removeAll { $0 === waiter }
+            waiter.finish(.failure(lateError("\(timeout.millisecondsRoundedUp) ms")), loop)
+        }
+        attempts.append(waiter)
+    }
+
+    private func endAttempts(_ result: Result<Void, PostgresError>) {
+        let waiters = attempts
+        attempts = []
+        for waiter in waiters { waiter.finish(result, loop) }
     }
 
     // MARK: The queue
 
     /// Accepts a call, which ends within `timeout`.
     func submit(_ call: PostgresCall, timeout: Duration) {
-        if isClosed { return call.finish(.failure(PostgresError(.closed, "the session was closed")), loop) }
+        if isClosed { return call.finish(.failure(closedError), loop) }
         if let fault = call.fault { return call.finish(.failure(fault), loop) }
         guard waiting.count < queueLimit else {
             let error = PostgresError(.overloaded, "\(waiting.count) calls are waiting for the database already")
@@ -126,6 +154,7 @@ package final class PostgresSession {
         connectionCount += 1
         connectedSince = loop.now
         connection.owner = self
+        endAttempts(.success(()))
         startNext()
     }
 }

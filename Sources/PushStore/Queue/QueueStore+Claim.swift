@@ -3,6 +3,22 @@
 package import Postgres
 package import PushModel
 
+/// A place in the order in which notifications fall due.
+package struct DueMark: Comparable, Sendable {
+    /// Microseconds since 1970.
+    package let time: Int64
+    /// `scheduled_notifications.id`, among those that fall due at the same time.
+    package let notification: Int64
+
+    /// Names a place.
+    package init(time: Int64, notification: Int64) {
+        self.time = time
+        self.notification = notification
+    }
+
+    package static func < (a: Self, b: Self) -> Bool { (a.time, a.notification) < (b.time, b.notification) }
+}
+
 /// What a lane asks for.
 package struct ClaimRequest: Sendable {
     /// The apps to look at, in this order.
@@ -15,12 +31,13 @@ package struct ClaimRequest: Sendable {
     package let leases: LeaseRules
     /// Whether units whose holder is gone may be taken.
     package let mayRescue: Bool
-    /// Of singles, for each app: nothing that fell due earlier is left, so the walk may begin here.
-    package let since: [String: Int64]
+    /// Of singles, for each app: nothing that fell due before this is left, so the walk may begin here.
+    package let since: [String: DueMark]
 
     /// Describes a claim.
     package init(
-        apps: [ServedApp], limit: Int, batchSize: Int, leases: LeaseRules, mayRescue: Bool, since: [String: Int64] = [:]
+        apps: [ServedApp], limit: Int, batchSize: Int, leases: LeaseRules, mayRescue: Bool,
+        since: [String: DueMark] = [:]
     ) {
         self.apps = apps
         self.limit = limit
@@ -35,6 +52,8 @@ package struct ClaimRequest: Sendable {
 package struct Claim: Sendable {
     /// The leased units.
     package let units: [WorkUnit]
+    /// What is wrong with leased rows that cannot be understood; they are left under their lease.
+    package let unreadable: [String]
     /// All that must not be sent to at present, read in the same transaction.
     package let pauses: Set<ScopePause>
     /// Lists larger than a batch have become batches, which can be claimed now.
@@ -51,10 +70,18 @@ extension QueueStore {
         parameters.add(Int32(clamping: request.batchSize))
         parameters.add(interval: request.leases.lease)
         var since = PostgresArrayBuilder(.timestamptz)
+        var sinceID = PostgresArrayBuilder(.int8)
         for app in request.apps {
-            if let time = request.since[app.name] { since.append(timestamp: time) } else { since.appendNull() }
+            if let mark = request.since[app.name] {
+                since.append(timestamp: mark.time)
+                sinceID.append(mark.notification)
+            } else {
+                since.appendNull()
+                sinceID.appendNull()
+            }
         }
         parameters.add(since)
+        parameters.add(sinceID)
         var apps = PostgresParameters()
         apps.add(request.apps.map(\.name))
         return try await claim("claim_notifications", parameters, [call("has_split", apps)])
@@ -119,18 +146,27 @@ extension QueueStore {
         guard results.count == statements.count else {
             throw PostgresError(.decoding, "\(function): a result is missing")
         }
+        let (units, unreadable) = try units(results[0])
         return Claim(
-            units: try units(results[0]), pauses: try pauses(results[1]),
+            units: units, unreadable: unreadable, pauses: try pauses(results[1]),
             hasSplit: results.count > 2 ? try results[2].bool(0, 0) : false)
     }
 
-    private func units(_ result: PostgresResult) throws(PostgresError) -> [WorkUnit] {
-        guard result.rows > 0 else { return [] }
+    /// The rows are leased by now: one that cannot be understood must not keep the others from being sent.
+    private func units(_ result: PostgresResult) throws(PostgresError) -> ([WorkUnit], unreadable: [String]) {
+        guard result.rows > 0 else { return ([], []) }
         let columns = try UnitColumns(result)
         var units: [WorkUnit] = []
+        var unreadable: [String] = []
         units.reserveCapacity(result.rows)
-        for row in 0..<result.rows { units.append(try columns.unit(result, row)) }
-        return units
+        for row in 0..<result.rows {
+            do throws(PostgresError) {
+                units.append(try columns.unit(result, row))
+            } catch {
+                unreadable.append(error.description)
+            }
+        }
+        return (units, unreadable)
     }
 
     private func pauses(_ result: PostgresResult) throws(PostgresError) -> Set<ScopePause> {

@@ -36,12 +36,9 @@ extension QueueStore {
         return try result.int64IfPresent(0, 0).map { .milliseconds($0) }
     }
 
-    /// Gives a sign of life and does the cleaning up that nobody else does.
-    ///
-    /// Finishes what was left open, gives up what was cancelled, lets expire what is too late. Returns the database's
-    /// time in microseconds since 1970.
-    package func maintain(
-        _ report: WorkerReport, apps: [ServedApp], leases: LeaseRules
+    /// Gives a sign of life; returns the database's time in microseconds since 1970.
+    package func heartbeat(
+        _ report: WorkerReport, inFlight: Int, accepted: UInt64, rejected: UInt64
     ) async throws(PostgresError) -> Int64 {
         var life = PostgresParameters()
         life.add(owner)
@@ -50,18 +47,26 @@ extension QueueStore {
         life.add(report.version)
         life.add(report.lanes)
         life.add(report.apps)
-        var sweep = PostgresParameters()
-        sweep.add(apps: apps)
-        sweep.add(interval: leases.grace)
-        let results = try await session.transaction([call("sweep", sweep), call("heartbeat", life)])
-        guard results.count == 2 else { throw PostgresError(.decoding, "maintain: a result is missing") }
-        return try results[1].timestamp(0, 0)
+        life.add(Int32(clamping: inFlight))
+        life.add(Int64(clamping: accepted))
+        life.add(Int64(clamping: rejected))
+        return try await run("heartbeat", life).timestamp(0, 0)
+    }
+
+    /// Does the cleaning up that nobody else does.
+    ///
+    /// Finishes what was left open, gives up what was cancelled, lets expire what is too late.
+    package func sweep(apps: [ServedApp], leases: LeaseRules) async throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.add(apps: apps)
+        parameters.add(interval: leases.grace)
+        _ = try await run("sweep", parameters)
     }
 
     /// Takes this process out of the list of the living.
     package func goodbye() async throws(PostgresError) {
         var parameters = PostgresParameters()
         parameters.add(owner)
-        _ = try await run("goodbye", parameters)
+        _ = try await session.query(call("goodbye", parameters), timeout: .seconds(3))
     }
 }

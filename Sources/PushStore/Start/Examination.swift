@@ -1,6 +1,5 @@
 // What doctor wants to know of a database beyond what a worker asks at start.
 
-import Glibc
 package import Postgres
 import Reactor
 
@@ -43,39 +42,16 @@ package struct Examination: Sendable {
         let environment = try? await one(session, schema.sql("SELECT @schema@.pgpush_default_environment()")).string(
             0, 0)
         let pauses = try? await one(session, schema.sql("SELECT count(*) FROM @schema@.app_pauses")).int64(0, 0)
-        let (skew, roundTrip) = try await clocks(session)
+        let clock = try await ClockReading.take(session, questions: 3)
         return Examination(
             status: status, user: try facts.string(0, 0), database: try facts.string(0, 1),
             serverText: try facts.string(0, 2), roles: try facts.stringArray(0, 3),
-            forbidden: try facts.stringArray(0, 4), defaultEnvironment: environment, clockSkew: skew,
-            roundTrip: roundTrip, pauses: pauses ?? 0)
+            forbidden: try facts.stringArray(0, 4), defaultEnvironment: environment,
+            clockSkew: Double(clock.offset.wholeNanoseconds) / 1e9,
+            roundTrip: clock.roundTrip, pauses: pauses ?? 0)
     }
 
     private static func one(_ session: PostgresSession, _ sql: String) async throws(PostgresError) -> PostgresResult {
         try await session.query(PostgresStatement(sql))
-    }
-
-    /// Compares the clocks; of several questions the quickest tells most.
-    private static func clocks(_ session: PostgresSession) async throws(PostgresError) -> (Double, Duration) {
-        var best: (skew: Double, roundTrip: Duration)?
-        for _ in 0..<3 {
-            let (wall, start) = (WallClock.now(), MonotonicTime.now())
-            let result = try await session.query(PostgresStatement("SELECT clock_timestamp()"))
-            let roundTrip = MonotonicTime.now().since(start)
-            let theirs = Double(try result.timestamp(0, 0)) / 1e6
-            let skew = theirs - wall - Double(roundTrip.wholeNanoseconds) / 2e9
-            if best.map({ roundTrip < $0.roundTrip }) ?? true { best = (skew, roundTrip) }
-        }
-        return best ?? (0, .zero)
-    }
-}
-
-/// This machine's idea of the time of day.
-private enum WallClock {
-    /// Seconds since 1970.
-    static func now() -> Double {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
-        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 }

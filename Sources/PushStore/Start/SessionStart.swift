@@ -6,9 +6,6 @@ import Reactor
 
 /// Waits for the first connection of a session.
 package enum SessionStart {
-    /// How often the session is asked how it goes.
-    private static let step = Duration.milliseconds(100)
-
     /// Returns when there is a connection, within `limit`.
     ///
     /// A patient wait sits out faults that may pass (no answer, a server that is starting) and tells `waiting` of each new one;
@@ -19,15 +16,15 @@ package enum SessionStart {
         _ session: PostgresSession, within limit: Duration, patient: Bool, waiting: (PostgresError) -> Void = { _ in }
     ) async throws(PostgresError) {
         let deadline = MonotonicTime.now().advanced(by: limit)
+        if let fault = session.lastError, !patient || !isPassing(fault) { throw fault }
         var told: PostgresError?
         while true {
             do throws(PostgresError) {
-                return try await session.connect(timeout: step)
+                return try await session.attempt(timeout: deadline.since(.now()))
             } catch {
-                let fault = session.lastError
-                if let fault, !patient || !isPassing(fault) { throw fault }
-                if MonotonicTime.now() >= deadline { throw fault ?? error }
-                if let fault, fault.message != told?.message {
+                let fault = session.lastError ?? error
+                if !patient || !isPassing(fault) || MonotonicTime.now() >= deadline { throw fault }
+                if fault.message != told?.message {
                     told = fault
                     waiting(fault)
                 }

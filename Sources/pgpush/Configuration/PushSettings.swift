@@ -35,6 +35,14 @@ struct PushSettings: Sendable {
                 "unset it: APNS_KEY_PATH is enough"
             ),
             (
+                "APNS_CERT_PASSWORD", "belongs to a certificate, which this version does not use",
+                "unset it: APNS_KEY_PATH is enough"
+            ),
+            (
+                "APNS_MANAGE_URL", "names a host for channels, which this version does not manage",
+                "unset it"
+            ),
+            (
                 "APNS_PROXY_URL", "names a proxy, which this version does not use",
                 "unset it and allow port 443 outwards"
             ),

@@ -15,6 +15,7 @@ extension Verb {
             On SIGTERM or SIGINT nothing more is claimed, what is on the wire may finish within the grace time, the rest is
             handed back; a second signal stops at once. Credentials, database and schema are checked at start (exit code 4;
             5 when no database can be reached for 60 s); a worker that runs outlives a database that goes away.
+            With --once, exit code 6 says that Apple's service could not be reached and something is still due.
             Logs go to standard error (PGPUSH_LOG_LEVEL, PGPUSH_LOG_FORMAT).
             """,
         options: [.once, .pollInterval, .batchSize, .lanes, .connections, .grace, .schema],
@@ -30,7 +31,7 @@ extension Verb {
         let plan = try WorkerPlan(call)
         let facts = try plan.checkDatabase()
         plan.warn(facts)
-        return try plan.run()
+        return try plan.run(facts)
     }
 }
 
@@ -39,7 +40,11 @@ extension Option {
     static let pollInterval = Option(
         "poll-interval", value: "SECONDS", "longest time between two looks at the queue (60)")
     static let batchSize = Option("batch-size", value: "N", "devices in one batch (500)")
-    static let lanes = Option("lanes", value: "N", "threads that send (half the processors, 1 to 4)")
-    static let connections = Option("connections", value: "N", "HTTP/2 connections to each host, 1 to 16 (4)")
+    static let lanes = Option(
+        "lanes", value: "N",
+        "threads that send, each over a connection of its own at least (half the processors, 1 to 4)")
+    static let connections = Option(
+        "connections", value: "N",
+        "HTTP/2 connections to each host, 1 to 16, shared out among the lanes (4, or one a lane)")
     static let grace = Option("grace", value: "SECONDS", "how long requests may take to finish after SIGTERM (25)")
 }

@@ -6,9 +6,11 @@ import PushStore
 import Telemetry
 
 extension WorkerPlan {
-    /// Runs the worker until it ends.
-    func run() throws -> ExitCode {
+    /// Runs the worker until it ends; `facts` is what the checks at start have found.
+    func run(_ facts: DatabaseFacts) throws -> ExitCode {
         let token = ProviderToken(key: push.credentials.key, logger: logger.child("apns"))
+        // Before the first one is made, since it would be kept for most of an hour.
+        token.setClockOffset(facts.clockOffset)
         do throws(APNsError) {
             try token.prepare()
         } catch {
@@ -26,9 +28,13 @@ extension WorkerPlan {
         settings.lanes = lanes
         settings.connections = connections
         settings.grace = grace
+        settings.clockOffset = facts.clockOffset
         switch try Worker.run(settings, logger: logger) {
         case .done: return .done
-        case .interrupted: return .interrupted
+        case .unreachable:
+            throw CommandFailure(
+                .pushServiceUnreachable, "Apple's service could not be reached; what is due stays due",
+                hint: "'pgpush doctor' tells what is in the way")
         }
     }
 }

@@ -36,8 +36,7 @@ struct WorkerPlan: Sendable {
         once = arguments.has(.once)
         pollInterval = .seconds(try arguments.integer(.pollInterval, 1...86_400) ?? 60)
         batchSize = try arguments.integer(.batchSize, 1...10_000) ?? 500
-        lanes = try arguments.integer(.lanes, 1...64) ?? Self.usualLanes
-        connections = try arguments.integer(.connections, 1...16) ?? 4
+        (lanes, connections) = try Self.sizes(arguments, usualLanes: Self.usualLanes)
         grace = .seconds(try arguments.integer(.grace, 0...3_600) ?? 25)
         logger = try Self.logger(call.environment)
         environment = try PushSettings.defaultEnvironment(settings)
@@ -55,6 +54,24 @@ struct WorkerPlan: Sendable {
         } catch {
             throw CommandFailure(error, schema: schema)
         }
+    }
+
+    /// Reads --lanes and --connections: together a process has 1 to 16 connections, and a lane without one could not send.
+    static func sizes(
+        _ arguments: Arguments, usualLanes: Int
+    ) throws(UsageError) -> (lanes: Int, connections: Int) {
+        let wanted = try arguments.integer(.connections, 1...16)
+        guard let lanes = try arguments.integer(.lanes, 1...16) else {
+            let connections = wanted ?? 4
+            return (min(usualLanes, connections), connections)
+        }
+        let connections = wanted ?? max(4, lanes)
+        guard lanes <= connections else {
+            throw UsageError(
+                "--lanes \(lanes) is more than --connections \(connections): each lane sends over connections of its own"
+            )
+        }
+        return (lanes, connections)
     }
 
     private static var usualLanes: Int { min(4, max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2)) }
