@@ -67,15 +67,16 @@ package final class HTTP2Pool {
 
     // MARK: Requests
 
-    /// Takes a request up; false when the queue is full or the pool is closing, and then nothing was taken.
-    package func submit(_ request: HTTP2Request, head: HTTP2RequestHead) -> Bool {
+    /// Takes a request up, `first` before those that wait; false when the queue is full or the pool is closing, and then nothing
+    /// was taken.
+    package func submit(_ request: HTTP2Request, head: HTTP2RequestHead, first: Bool = false) -> Bool {
         guard isAccepting else { return false }
         guard table.queued < configuration.queueLimit else {
             wasFull = true
             return false
         }
         let index = table.add(request, head: head)
-        table.append(index)
+        if first { table.prepend(index) } else { table.append(index) }
         wheel.insert(index, deadline: request.deadline)
         if request.deadline < wheelDue { armWheel(request.deadline) }
         wake()

@@ -123,12 +123,13 @@ final class PushFeed {
 
     private func submit(_ unit: UnitInWork, _ segment: Int) -> Bool {
         let deadline = loop.now.advanced(by: requestTimeout)
-        while let index = unit.segments[segment].takeNext() {
+        while let (index, isAgain) = unit.segments[segment].takeNext() {
             let request = unsafe HTTP2Request(
                 path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)),
                 tag: UInt64(unit.slot) << 32 | UInt64(index), deadline: deadline)
-            // A pool that says no tells the stage when it has space again.
-            guard pool.submit(request, head: unit.head) else {
+            // What goes again goes first: a fault of all shows at the second try of one device, not after a try of each. A pool
+            // that says no tells the stage when it has space again.
+            guard pool.submit(request, head: unit.head, first: isAgain) else {
                 unit.segments[segment].again.append(index)
                 return false
             }

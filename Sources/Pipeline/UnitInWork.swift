@@ -18,12 +18,12 @@ struct UnitSegment {
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
 
-    /// Takes the next device to hand to the wire.
-    mutating func takeNext() -> Int? {
-        if let index = again.popLast() { return index }
+    /// Takes the next device to hand to the wire, and whether it has been there before.
+    mutating func takeNext() -> (index: Int, isAgain: Bool)? {
+        if let index = again.popLast() { return (index, true) }
         guard next < range.upperBound else { return nil }
         defer { next += 1 }
-        return next
+        return (next, false)
     }
 
     /// Takes all that waits, in order.
