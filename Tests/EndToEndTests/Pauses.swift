@@ -24,7 +24,8 @@ import Testing
             #expect(try rig.database.number("SELECT count(*) FROM delivery_failures WHERE is_final") == 0)
             // A fault of all is met by few, not by two hundred.
             let tries = try await rig.simulator.counts().requests
-            #expect(tries < 100, "\(tries)")
+            print("TRIES", tries)
+#expect(tries < 10, "\(tries)")
 
             try await rig.simulator.control("calm")
             #expect(try rig.database.value("SELECT resume_app('default')") == "t")
