@@ -25,7 +25,7 @@ import Testing
             // A fault of all is met by few, not by two hundred.
             let tries = try await rig.simulator.counts().requests
             print("TRIES", tries)
-#expect(tries < 10, "\(tries)")
+            #expect(tries < 10, "\(tries)")
 
             try await rig.simulator.control("calm")
             #expect(try rig.database.value("SELECT resume_app('default')") == "t")
