@@ -24,7 +24,6 @@ import Testing
             #expect(try rig.database.number("SELECT count(*) FROM delivery_failures WHERE is_final") == 0)
             // A fault of all is met by few, not by two hundred.
             let tries = try await rig.simulator.counts().requests
-            print("TRIES", tries)
             #expect(tries < 10, "\(tries)")
 
             try await rig.simulator.control("calm")
