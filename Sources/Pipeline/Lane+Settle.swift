@@ -57,6 +57,8 @@ extension Lane {
                 await endPauses(units)
                 return await finalise(settled)
             } catch {
+                // The lane has closed its own session: its time is over.
+                if error.code == .closed { return abandon(units) }
                 // An ambiguous commit is resolved by asking again: a settle that was written says "already".
                 switch error.reaction {
                 case .retry, .alarm: await pauseAfter(error, "settle failed, will be repeated")

@@ -163,4 +163,34 @@ import Testing
             #expect(try rig.database.number("SELECT count(*) FROM devices WHERE NOT is_active") == 0)
         }
     }
+
+    @Test("that cannot be written down costs nobody else's result, nor a second push")
+    func refusedLedger() async throws {
+        try await Rig.run { rig in
+            try rig.psql(
+                """
+                INSERT INTO devices (user_id, device_token)
+                VALUES ('anna', '\(DeviceTokens.plain(1))'), ('anna', '\(DeviceTokens.magic("0410"))'),
+                       ('bert', '\(DeviceTokens.plain(2))')
+                """)
+            try rig.psql(
+                """
+                CREATE FUNCTION refuse_all() RETURNS trigger LANGUAGE plpgsql
+                AS $$ BEGIN RAISE EXCEPTION 'not here'; END $$
+                """)
+            try rig.psql(
+                """
+                CREATE TRIGGER refuse_all BEFORE INSERT ON delivery_failures
+                FOR EACH ROW EXECUTE FUNCTION refuse_all()
+                """)
+            let anna = try rig.insert("user_id, body", "'anna', 'x'")
+            let bert = try rig.insert("user_id, body", "'bert', 'x'")
+            let worker = try await rig.drain()
+
+            #expect(worker.log.contains("a result could not be written"))
+            #expect(try rig.row(anna) == NotificationRow("sent", 2, accepted: 1, rejected: 1))
+            #expect(try rig.row(bert) == NotificationRow("sent", 1, accepted: 1))
+            #expect(try rig.simulator.journal().requests.count == 3)
+        }
+    }
 }

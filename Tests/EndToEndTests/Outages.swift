@@ -54,6 +54,24 @@ import Testing
         }
     }
 
+    @Test("no end: with the database away it stops soon after the grace time, and says what it could not write")
+    func endWithoutDatabase() async throws {
+        let cluster = try PostgresCluster()
+        defer { cluster.remove() }
+        try await Rig.run(cluster: cluster) { rig in
+            try rig.addDevices(1...2000)
+            try await rig.simulator.set("stream-limit", 20)
+            try await rig.simulator.set("latency-ms", 100)
+            _ = try rig.insert("broadcast, body", "true, 'x'")
+            let worker = try rig.worker("--grace", "2")
+            try await rig.simulator.wait(for: .accepted, atLeast: 100)
+            try cluster.stop()
+            worker.signal(SIGTERM)
+            #expect(try await worker.exitCode(within: .seconds(40)) == 0)
+            #expect(worker.log.contains("results could not be written before the end"))
+        }
+    }
+
     private func restart(_ rig: Rig) throws {
         try rig.database.cluster.start()
         // The session of the test has ended with the server; the next one is new.
