@@ -18,7 +18,6 @@ final class PushFeed {
     private let loop: EventLoop
     private let requestTimeout: Duration
     private var unreachableSince: MonotonicTime?
-    private var lastRefusal: (reason: String, connection: UInt32)?
     /// What is for this gateway is put off, since it has been out of reach for long, and its app's other gateway has not.
     var isAway = false
     /// How long it is put off.
@@ -57,18 +56,6 @@ final class PushFeed {
         pool.warmUp()
         return loop.now.since(since) >= limit
     }
-
-    /// Whether a refusal that asks for another try has come over another connection before, with no success since.
-    ///
-    /// Without it each device would find out by itself, at a connection each.
-    func isRepeated(_ refusal: String, on connection: UInt32) -> Bool {
-        defer { if lastRefusal == nil { lastRefusal = (refusal, connection) } }
-        guard let lastRefusal, lastRefusal.reason == refusal else { return false }
-        return lastRefusal.connection != connection
-    }
-
-    /// A push was accepted.
-    func succeeded() { if lastRefusal != nil { lastRefusal = nil } }
 
     /// Whether anything has come of this gateway since the start.
     var isProven: Bool { progress > 0 || pool.snapshot.open > 0 }

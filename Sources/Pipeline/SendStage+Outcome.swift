@@ -11,16 +11,8 @@ extension SendStage {
     func record(_ outcome: HTTP2Outcome, of unit: UnitInWork, _ index: Int) {
         let feed = unit.segments[unit.segment(of: index)].feed
         if case .notProcessed = outcome {} else { feed?.progress &+= 1 }
-        if case .answered(let response) = outcome, response.status == 200 {
-            feed?.succeeded()
-            return acceptedByApple(unit)
-        }
-        var result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
-        if case .answered(let response) = outcome, result.verdict.request == .resend,
-            feed?.isRepeated(result.label, on: response.connection) == true
-        {
-            result = PushResult(outcome, resends: 1, now: DatabaseClock.unixSeconds)
-        }
+        if case .answered(let response) = outcome, response.status == 200 { return acceptedByApple(unit) }
+        let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
         if case .answered(let response) = outcome {
             counters.counts.notAccepted += 1
             feed?.carryOut(result.verdict.connection, on: response.connection)
