@@ -82,6 +82,7 @@ let package = Package(
         suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
+        suite("ChaosTests", uses: ["TestSupport"]),
         suite(
             "EndToEndTests",
             uses: [
