@@ -9,6 +9,7 @@ enum Outgoing {
     case reset(ServedConnection, Int32, UInt32)
     case resetMidAnswer(ServedConnection, JudgedRequest)
     case abortMidAnswer(ServedConnection, JudgedRequest)
+    case abortMidHeaders(ServedConnection, JudgedRequest)
     case end(ServedConnection, HTTP2ServerEnd, String)
     case goAway(ServedConnection, GoAway, lastStream: Int32)
     case mute(ServedConnection)
@@ -86,6 +87,9 @@ extension Simulator: TurnHandler {
         case .abortMidAnswer:
             noteLost(judged, "cut off")
             outbox.append(.abortMidAnswer(served, judged))
+        case .abortMidHeaders:
+            noteLost(judged, "cut off")
+            outbox.append(.abortMidHeaders(served, judged))
         case .abort: noteEnded(judged, served, .abort)
         case .finish: noteEnded(judged, served, .fin)
         case .goAwayBefore:
@@ -163,6 +167,9 @@ extension Simulator: TurnHandler {
         case .abortMidAnswer(let served, let judged):
             sendHeadersOnly(served, judged)
             loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
+        case .abortMidHeaders(let served, let judged):
+            served.wire?.sendRaw(headersCutShort(judged.arrival.stream))
+            loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
         case .end(let served, let end, let cause): served.end(end, cause: cause)
         case .goAway(let served, let goAway, let last): sendGoAway(goAway, served, last)
         case .mute(let served): served.mute()
@@ -194,6 +201,12 @@ extension Simulator: TurnHandler {
         }
         if let seconds = answer.retryAfter { fields.append((name: "retry-after", value: String(seconds))) }
         return fields
+    }
+
+    /// The head of a HEADERS frame of 20 bytes that ends the stream, and of these the first, `:status: 200`, alone.
+    private func headersCutShort(_ stream: Int32) -> [UInt8] {
+        let number = UInt32(bitPattern: stream)
+        return [0, 0, 20, 1, 5] + [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) } + [0x88]
     }
 
     /// The headers of a 200 leave without the end of the stream.
