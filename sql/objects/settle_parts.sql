@@ -102,7 +102,7 @@ CREATE OR REPLACE FUNCTION pgpush_settle_ledger(
     u_notification bigint[], u_batch integer[], results text[], apps text[], attempts integer[],
     l_unit integer[], l_device bigint[], l_token text[], l_environment text[], l_status integer[], l_reason text[], l_final boolean[],
     l_age_ms integer[], d_unit integer[], d_device bigint[], g_unit integer[], g_device bigint[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
+    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_hashjoin = on SET jit = off
 AS $$
 DECLARE
     known bigint[] := l_device || d_device || g_device;
