@@ -82,10 +82,13 @@ let package = Package(
         suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
+        suite("ChaosTests", uses: ["TestSupport"]),
         suite(
             "EndToEndTests",
             uses: [
                 "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
             ]),
+        // Real processes only, as for EndToEndTests: the executable is built, not imported.
+        suite("IncidentTests", uses: ["pgpush", "TestSupport"]),
     ]
 )
