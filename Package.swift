@@ -88,5 +88,7 @@ let package = Package(
             uses: [
                 "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
             ]),
+        // Real processes only, as for EndToEndTests: the executable is built, not imported.
+        suite("IncidentTests", uses: ["pgpush", "TestSupport"]),
     ]
 )
