@@ -2,6 +2,7 @@
 
 import APNs
 import PushModel
+import TestSupport
 import Testing
 
 private func body(_ text: String) -> AnswerBody { AnswerBody(Array(text.utf8)) }
