@@ -72,6 +72,12 @@ let package = Package(
             swiftSettings: strictTests),
 
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
+        .target(
+            name: "FuzzSurfaces", dependencies: ["APNs", "APNsSimulator", "PushModel", "Telemetry"],
+            path: "Tests/Fuzzing/Surfaces", swiftSettings: strictTests),
+        .testTarget(
+            name: "FuzzingTests", dependencies: ["FuzzSurfaces", "APNs", "TestSupport"], path: "Tests/Fuzzing/Suite",
+            swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
         suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),

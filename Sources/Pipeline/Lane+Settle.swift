@@ -37,7 +37,10 @@ extension Lane {
     private func settle(_ units: [UnitInWork]) async {
         let devices = units.reduce(0) { $0 + $1.count }
         settling += devices
-        defer { settling -= devices }
+        defer {
+            settling -= devices
+            for unit in units { loads.letGo(unit) }
+        }
         let untouched = units.filter { $0.mustGoBack && $0.isUntouched }
         let touched = units.filter { !($0.mustGoBack && $0.isUntouched) }
         for unit in touched where unit.mustGoBack { unit.handBackRest() }
