@@ -119,6 +119,8 @@ extension Lane {
 
     /// In a transaction of its own, after the settle: two settles at once do not see each other's batches.
     private func finalise(_ settled: [SettledUnit]) async {
+        if let due = stage.firstRetry { retryPlanned(due) }
+        stage.firstRetry = nil
         let open = Set(settled.lazy.filter { !$0.status.isFinal }.map(\.key.notification)).sorted()
         counters.counts.fenced += UInt64(settled.count { $0.result == .fenced })
         guard !open.isEmpty else { return }

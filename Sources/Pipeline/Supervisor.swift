@@ -24,6 +24,7 @@ actor Supervisor {
     private var signalsSeen = 0
     private var isEnding = false
     private var isWakePlanned = false
+    private var nextLook = MonotonicTime.distantFuture
     private var heardCancels: [Int64] = []
     private var random = SystemRandomNumberGenerator()
 
@@ -68,6 +69,11 @@ actor Supervisor {
     }
 
     private func runLanes() async {
+        for lane in lanes {
+            await lane.report(retriesTo: { [loop, self] due in
+                loop.execute { self.assumeIsolated { $0.retryPlanned(at: due) } }
+            })
+        }
         await withDiscardingTaskGroup { group in
             for lane in lanes {
                 group.addTask(executorPreference: lane.loop.taskExecutor) { await lane.run() }
@@ -81,6 +87,8 @@ actor Supervisor {
     private func pollLoop() async {
         while !isEnding {
             var pause = settings.pollInterval
+            // What comes up while the question is under way may not be in its answer.
+            nextLook = .distantFuture
             do throws(PostgresError) {
                 if let due = try await nextDue() {
                     if due <= .zero { await wakeLanes() }
@@ -91,8 +99,17 @@ actor Supervisor {
                 pause = min(pause, .seconds(1))
             }
             guard !isEnding else { return }
+            nextLook = MonotonicTime.now().advanced(by: pause)
             _ = await mayPoll.wait(pause)
         }
+    }
+
+    /// Retries of this process fall due within seconds, and nobody says a word then: a look planned for later comes sooner.
+    private func retryPlanned(at due: MonotonicTime) {
+        guard max(due, MonotonicTime.now().advanced(by: PollPlan.least)) < nextLook else { return }
+        // Once is enough for all of them: the answer names the first.
+        nextLook = .now()
+        mayPoll.raise()
     }
 
     /// When something falls due; apps that no lane can send for do not count, since lanes watch their gateways by themselves.
