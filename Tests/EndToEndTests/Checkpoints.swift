@@ -37,7 +37,7 @@ import Testing
                 UPDATE notification_batches SET not_before = now() WHERE state = 'ready'
                 """)
             let second = try rig.worker("--poll-interval", "1")
-            try await rig.status(of: id, is: "sent", within: .seconds(100))
+            try await rig.status(of: id, is: "sent", within: .seconds(150))
             try await second.stop()
 
             let journal = try rig.simulator.journal()
