@@ -23,6 +23,7 @@ package enum Schema {
         File("m0001_devices", PackageResources.m0001_devices_sql),
         File("m0002_notifications", PackageResources.m0002_notifications_sql),
         File("m0003_queue", PackageResources.m0003_queue_sql),
+        File("m0004_guard", PackageResources.m0004_guard_sql),
     ]
 
     /// Functions, triggers, views and comments, to be created anew each time, in alphabetical order.
@@ -40,7 +41,9 @@ package enum Schema {
         File("failures", PackageResources.failures_sql),
         File("finalise", PackageResources.finalise_sql),
         File("forget_user", PackageResources.forget_user_sql),
+        File("give_up_rest", PackageResources.give_up_rest_sql),
         File("json", PackageResources.json_sql),
+        File("judge_windows", PackageResources.judge_windows_sql),
         File("lease", PackageResources.lease_sql),
         File("manage_notification", PackageResources.manage_notification_sql),
         File("next_due", PackageResources.next_due_sql),
@@ -64,6 +67,7 @@ package enum Schema {
         File("view_failure_reasons", PackageResources.view_failure_reasons_sql),
         File("view_notification_progress", PackageResources.view_notification_progress_sql),
         File("view_queue_health", PackageResources.view_queue_health_sql),
+        File("windows", PackageResources.windows_sql),
         File("workers", PackageResources.workers_sql),
         File("zz_rights", PackageResources.zz_rights_sql),
     ]

@@ -29,10 +29,11 @@ BEGIN
         -- Whoever may not rescue, because its connection is young, may still take what is certainly lost; else a worker that is
         -- started, drains and ends would never rescue anything. A worker that was there when the lease ended is not meant: for
         -- it this could be the end of an outage that the owner is about to come back from. The same goes for a young server.
-        born := coalesce((SELECT w.started_at FROM pgpush_workers w WHERE w.owner = p_owner), now());
+        born := coalesce((SELECT min(w.started_at) FROM pgpush_workers w WHERE w.owner = p_owner OR p_owner = ANY (w.owners)), now());
         IF born > now() - interval '2 minutes' AND pgpush_server_started() < now() - interval '2 minutes' THEN
             lost := least(now() - interval '5 minutes', born);
-            spared := ARRAY(SELECT w.owner FROM pgpush_workers w WHERE w.last_seen_at > now() - interval '3 minutes');
+            spared := ARRAY(SELECT unnest(w.owner || coalesce(w.owners, '{}')) FROM pgpush_workers w
+                            WHERE w.last_seen_at > now() - interval '3 minutes');
         END IF;
     END IF;
     FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP

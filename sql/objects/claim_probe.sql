@@ -27,9 +27,12 @@ BEGIN
       AND NOT pgpush_is_held(y.app, y.environment, y.topic)
     LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED;
     IF NOT FOUND THEN
-        -- Nothing is parked to try with: let traffic find out.
-        IF NOT EXISTS (SELECT FROM notification_batches y WHERE y.app = p.app AND y.state = 'parked') THEN
-            PERFORM end_pause(p.app, p.environment, p.topic);
+        -- Nothing is parked to try with: let traffic find out. After a storm that would cost ten devices a push each time: there
+        -- the next pushes are parked and tried one by one.
+        IF p.needed = 1 AND NOT EXISTS (SELECT FROM notification_batches y WHERE y.app = p.app AND y.state = 'parked') THEN
+            DELETE FROM app_pauses x
+            WHERE x.app = p.app AND x.environment IS NOT DISTINCT FROM p.environment AND x.topic IS NOT DISTINCT FROM p.topic;
+            PERFORM pgpush_notify_due(now());
         END IF;
         RETURN;
     END IF;
@@ -77,15 +80,30 @@ CREATE OR REPLACE FUNCTION end_pause(p_app text, p_environment text, p_topic tex
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 DECLARE
+    p     app_pauses;
     ended boolean;
 BEGIN
-    DELETE FROM app_pauses p WHERE p.app = p_app AND p.environment IS NOT DISTINCT FROM p_environment
-        AND p.topic IS NOT DISTINCT FROM p_topic AND p.automatic;
-    ended := FOUND;
-    PERFORM pgpush_unpark(p_app);
-    PERFORM pgpush_notify_due(now());
-    RETURN ended;
+    SELECT * INTO p FROM app_pauses x WHERE x.app = p_app AND x.environment IS NOT DISTINCT FROM p_environment
+        AND x.topic IS NOT DISTINCT FROM p_topic AND x.automatic;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    -- Windows are locked before pauses.
+    IF p.passed + 1 >= p.needed AND p_environment IS NOT NULL AND p_topic IS NOT NULL THEN
+        PERFORM pgpush_end_storms(p_app, p_environment, p_topic);
+    END IF;
+    -- The next probe of several follows soon.
+    UPDATE app_pauses x SET passed = x.passed + 1, next_probe_at = least(x.next_probe_at, now() + interval '5 s')
+    WHERE x.app = p_app AND x.environment IS NOT DISTINCT FROM p_environment AND x.topic IS NOT DISTINCT FROM p_topic AND x.automatic
+    RETURNING x.passed >= x.needed INTO ended;
+    IF ended THEN
+        DELETE FROM app_pauses x WHERE x.app = p_app AND x.environment IS NOT DISTINCT FROM p_environment
+            AND x.topic IS NOT DISTINCT FROM p_topic AND x.automatic;
+        PERFORM pgpush_unpark(p_app);
+        PERFORM pgpush_notify_due(now());
+    END IF;
+    RETURN coalesce(ended, false);
 END
 $$;
 COMMENT ON FUNCTION end_pause(text, text, text) IS
-    'Worker: ends one automatic pause after a probe was accepted, and frees what was parked for it. An operator''s pause stays.';
+    'Worker: to be called when a probe was accepted: ends an automatic pause once enough of them were, in a row, and frees what was parked for it. True when it has ended. An operator''s pause stays.';

@@ -75,6 +75,7 @@ COMMENT ON COLUMN scheduled_notifications.upper_id IS 'Worker''s own: devices up
 COMMENT ON COLUMN scheduled_notifications.cursor_id IS 'Worker''s own: devices up to this id are in batches.';
 COMMENT ON COLUMN scheduled_notifications.batch_seq IS 'Worker''s own: number of the last batch.';
 COMMENT ON COLUMN scheduled_notifications.served_at IS 'Worker''s own: when a batch was last cut, or the notification was opened again by retry_notification.';
+COMMENT ON COLUMN scheduled_notifications.given_up IS 'Worker''s own: Apple refuses it for what it is; what is left is not sent.';
 COMMENT ON COLUMN scheduled_notifications.counted_at IS 'Worker''s own: when the counts were last brought up to date.';
 
 COMMENT ON TABLE notification_batches IS 'Slices of notifications with many devices, and devices to be sent again. Written by the worker alone.';
@@ -129,8 +130,37 @@ COMMENT ON COLUMN app_pauses.paused_by IS 'Who paused it.';
 COMMENT ON COLUMN app_pauses.next_probe_at IS 'When a worker tries next; null: only resume_app ends it.';
 COMMENT ON COLUMN app_pauses.probes IS 'How often it was tried.';
 
+COMMENT ON COLUMN app_pauses.passed IS 'How many probes in a row were accepted.';
+COMMENT ON COLUMN app_pauses.needed IS 'How many it takes to end the pause: three where tokens were refused in masses.';
+
+COMMENT ON TABLE token_windows IS 'What Apple answers while dead tokens are proposed: one row for each app, environment and topic where that is so. Kept by the worker.';
+COMMENT ON COLUMN token_windows.app IS 'The app.';
+COMMENT ON COLUMN token_windows.environment IS 'The environment.';
+COMMENT ON COLUMN token_windows.topic IS 'The topic, as it was sent.';
+COMMENT ON COLUMN token_windows.opened_at IS 'When the first token was proposed.';
+COMMENT ON COLUMN token_windows.closes_at IS 'When it is judged at the earliest.';
+COMMENT ON COLUMN token_windows.accepted_count IS 'Pushes that Apple accepted since.';
+COMMENT ON COLUMN token_windows.answered_count IS 'Pushes that Apple answered at all since.';
+COMMENT ON COLUMN token_windows.proposed_count IS 'How many of the answers were that a token is bad, or not for this topic.';
+COMMENT ON COLUMN token_windows.approved_id IS 'Proposals up to this one are approved and are being applied, a lot at a time.';
+COMMENT ON COLUMN token_windows.tripped_at IS 'When there were too many: nobody is retired, and the scope is paused.';
+COMMENT ON COLUMN token_windows.reason IS 'Why it tripped.';
+
+COMMENT ON TABLE proposed_deactivations IS 'Devices whose token Apple called bad, or not for this topic, until that is judged. Kept by the worker.';
+COMMENT ON COLUMN proposed_deactivations.app IS 'The app.';
+COMMENT ON COLUMN proposed_deactivations.environment IS 'Where it was sent.';
+COMMENT ON COLUMN proposed_deactivations.topic IS 'The topic, as it was sent.';
+COMMENT ON COLUMN proposed_deactivations.id IS 'Number, in the order in which they came.';
+COMMENT ON COLUMN proposed_deactivations.notification_id IS 'The notification that was sent.';
+COMMENT ON COLUMN proposed_deactivations.batch_no IS 'Its batch; 0: sent without one.';
+COMMENT ON COLUMN proposed_deactivations.device_id IS 'devices.id; minus the position in device_tokens.';
+COMMENT ON COLUMN proposed_deactivations.reason IS 'What Apple said.';
+COMMENT ON COLUMN proposed_deactivations.registered_before IS 'When it was sent: whoever registered later has a living token.';
+COMMENT ON COLUMN proposed_deactivations.proposed_at IS 'When it was proposed.';
+
 COMMENT ON TABLE pgpush_workers IS 'Worker processes that gave a sign of life. For looking at; nothing depends on it.';
 COMMENT ON COLUMN pgpush_workers.owner IS 'The process, as in the owner columns.';
+COMMENT ON COLUMN pgpush_workers.owners IS 'Further names under which it takes leases, one for each lane.';
 COMMENT ON COLUMN pgpush_workers.host IS 'Its host.';
 COMMENT ON COLUMN pgpush_workers.pid IS 'Its process id there.';
 COMMENT ON COLUMN pgpush_workers.version IS 'Its version.';

@@ -41,6 +41,9 @@ BEGIN
         OR (n.walking AND NOT coalesce(n.expires_at < now(), false)) THEN
         RETURN NULL;
     END IF;
+    IF n.status = 'sending' AND NOT n.given_up AND (n.expires_at IS NULL OR n.expires_at >= now()) AND pgpush_awaits_verdict(p_id) THEN
+        RETURN NULL;
+    END IF;
     IF n.status = 'cancelling' OR n.expires_at < now() THEN
         -- Nobody holds these; with the notification locked nobody can claim them either.
         UPDATE notification_batches b SET state = 'abandoned', finished_at = now()
@@ -55,13 +58,13 @@ BEGIN
     final := CASE WHEN n.status = 'cancelling' THEN 'cancelled'
                   WHEN (n.expires_at < now() OR p_late) AND (t.unreached > 0 OR n.cursor_id < n.upper_id) THEN 'expired'
                   WHEN t.accepted > 0 THEN 'sent'
-                  WHEN t.rejected + t.unknown > 0 THEN 'failed'
+                  WHEN t.rejected + t.unknown > 0 OR n.given_up THEN 'failed'
                   WHEN n.expires_at < now() THEN 'expired'
                   ELSE 'skipped' END;
     UPDATE scheduled_notifications s
     SET status = final, walking = false, device_count = t.devices, accepted_count = t.accepted, rejected_count = t.rejected, unknown_count = t.unknown,
         sent_at = CASE WHEN final = 'sent' THEN coalesce(s.sent_at, t.last_accepted_at, now()) ELSE s.sent_at END,
-        error = CASE final WHEN 'failed' THEN pgpush_leading_reason(p_id)
+        error = CASE final WHEN 'failed' THEN CASE WHEN n.given_up THEN n.error ELSE pgpush_leading_reason(p_id) END
                            WHEN 'expired' THEN CASE WHEN n.expires_at < now() THEN 'expires_at passed before all devices were reached'
                                                 ELSE 'later than the app''s max_lateness before all devices were reached' END END,
         finished_at = now(), updated_at = now()

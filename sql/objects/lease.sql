@@ -71,3 +71,40 @@ END
 $$;
 COMMENT ON FUNCTION release(uuid, bigint[], integer[], integer[]) IS
     'Worker: hands back units of which nothing was sent. A notification becomes pending, a batch ready at once.';
+
+CREATE OR REPLACE FUNCTION release_lost(p_owner uuid, p_apps text[], u_notification bigint[], u_batch integer[]) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+DECLARE
+    direct  constant bigint[] := ARRAY(SELECT x.n FROM unnest(u_notification, u_batch) x(n, b) WHERE x.b = 0);
+    ids     bigint[];
+    numbers int[];
+    freed   bigint;
+    more    bigint;
+BEGIN
+    -- What the owner holds and does not know of: a claim whose answer was lost with the connection. Nothing of it was sent.
+    ids := ARRAY(SELECT n.id FROM scheduled_notifications n
+                 WHERE n.app = ANY (p_apps) AND n.status IN ('sending', 'cancelling') AND n.owner = p_owner AND n.lease_until IS NOT NULL
+                   AND NOT EXISTS (SELECT FROM unnest(direct) d WHERE d = n.id)
+                 ORDER BY n.id FOR NO KEY UPDATE);
+    UPDATE scheduled_notifications n
+    SET status = CASE n.status WHEN 'cancelling' THEN 'cancelled' ELSE 'pending' END, lease_until = NULL, owner = NULL,
+        started_at = NULL, updated_at = now()
+    WHERE n.id = ANY (ids);
+    GET DIAGNOSTICS freed = ROW_COUNT;
+    SELECT array_agg(x.notification_id), array_agg(x.batch_no) INTO ids, numbers
+    FROM (SELECT b.notification_id, b.batch_no FROM notification_batches b
+          WHERE b.app = ANY (p_apps) AND b.state = 'leased' AND b.owner = p_owner
+            AND NOT EXISTS (SELECT FROM unnest(u_notification, u_batch) u(n, b) WHERE u.n = b.notification_id AND u.b = b.batch_no)
+          ORDER BY 1, 2 FOR NO KEY UPDATE) x;
+    UPDATE notification_batches b SET state = 'ready', not_before = now(), lease_until = NULL, owner = NULL, claimed_at = NULL
+    FROM unnest(ids, numbers) x(n, b) WHERE b.notification_id = x.n AND b.batch_no = x.b;
+    GET DIAGNOSTICS more = ROW_COUNT;
+    freed := freed + more;
+    PERFORM pgpush_notify_due(now()) WHERE freed > 0;
+    RETURN freed;
+END
+$$;
+COMMENT ON FUNCTION release_lost(uuid, text[], bigint[], integer[]) IS
+    'Worker: after a claim of which nobody knows whether it was committed: hands back everything that this owner holds for these apps and does not list. Returns how many units. Nothing of them may have been sent.';

@@ -29,6 +29,8 @@ AS $$
 DECLARE
     resumed boolean;
 BEGIN
+    PERFORM pgpush_end_storms(coalesce(resume_app.app, 'default'), pgpush_environment(resume_app.environment), NULL)
+    WHERE resume_app.environment IS NULL OR pgpush_environment(resume_app.environment) IS NOT NULL;
     DELETE FROM app_pauses p WHERE p.app = coalesce(resume_app.app, 'default')
         AND (resume_app.environment IS NULL OR p.environment = pgpush_environment(resume_app.environment));
     resumed := FOUND;

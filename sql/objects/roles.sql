@@ -38,8 +38,8 @@ GRANT EXECUTE ON FUNCTION
     touch_device(text, text, text), audience_count(text, text, text[], text[], boolean, text) TO pgpush_producer;
 
 -- Operators see everything and steer.
-GRANT SELECT ON devices, scheduled_notifications, notification_batches, delivery_failures, app_pauses, pgpush_workers,
-    notification_progress, delivery_report, failure_reasons, queue_health TO pgpush_operator;
+GRANT SELECT ON devices, scheduled_notifications, notification_batches, delivery_failures, app_pauses, token_windows, proposed_deactivations,
+    pgpush_workers,     notification_progress, delivery_report, failure_reasons, queue_health TO pgpush_operator;
 GRANT UPDATE (status, cancelled_by) ON scheduled_notifications TO pgpush_operator;
 GRANT EXECUTE ON FUNCTION cancel_notification(bigint, text), reschedule_notification(bigint, timestamptz), retry_notification(bigint),
     forget_user(text), pause_app(text, text, text), resume_app(text, text), unregister_device(text, text, text),
@@ -51,12 +51,10 @@ GRANT EXECUTE ON FUNCTION
     claim_broadcasts(uuid, text[], interval[], integer, integer, interval),
     claim_batches(uuid, text[], integer, interval, boolean, interval), claim_probe(uuid, text[], interval, interval),
     split_notification(bigint, uuid, integer, integer), has_split(text[]), expand(bigint[], integer[], integer),
-    settle(uuid, bigint[], integer[], integer[], boolean[], bigint[], integer[], integer[], integer[], integer[], text[], integer[],
-        bigint[], text[], text[], integer[], text[], boolean[], integer[], integer[], bigint[], text[], timestamptz[], integer[],
-        integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[], text[], text[], text[], text[]),
+    settle, judge_windows(text[]), give_up_rest(bigint[], text[]), release_lost(uuid, text[], bigint[], integer[]),
     finalise(bigint[]), renew(uuid, bigint[], integer[], integer[], interval), look(bigint[]),
     release(uuid, bigint[], integer[], integer[]), sweep(text[], interval[], interval), next_due(text[]), current_pauses(),
-    end_pause(text, text, text), heartbeat(uuid, text, integer, text, integer, text[], integer, bigint, bigint), goodbye(uuid)
+    end_pause(text, text, text), heartbeat, goodbye(uuid)
     TO pgpush_worker;
 
 -- Monitoring reads the views.

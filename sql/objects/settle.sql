@@ -3,14 +3,18 @@
 -- Measured (PostgreSQL 15, two busy cores): 500 singles 12 ms, 100 batches 7 ms, 8,000 ledger rows 90 ms, 8,000 deactivations 580 ms.
 --
 -- Arrays by prefix: u_ one element a unit, l_ a ledger row, d_ a deactivation, b_ a batch of devices to be sent again (later,
--- when a pause ends, or never), r_ a device of such a batch, p_ a scope to pause. l_unit, b_unit and d_unit count from 1.
+-- when a pause ends, or never), r_ a device of such a batch, p_ a scope to pause, s_ a scope that was sent to, w_ what Apple answered
+-- to a unit there, g_ a deactivation that is only proposed. …_unit and …_scope count from 1.
 -- Fence: a unit is applied only for the owner and epoch that hold its lease; the second time it is 'already'; otherwise 'fenced',
 -- and nothing of it is applied but its deactivations, which are facts.
--- Locks: notifications, then batches, then devices, each ascending. Finishing what has batches is finalise's, in a transaction of
--- its own: here the last two batches of a notification would not see each other.
+-- Locks: notifications, then batches, then devices, then windows, then pauses, each ascending. Finishing what has batches is finalise's,
+-- in a transaction of its own: here the last two batches of a notification would not see each other.
 -- Whether a row is leased is asked of lease_until, not of its state: a condition on the state would offer the planner the index of
 -- what is open, and without statistics it takes that instead of the key.
 
+DROP FUNCTION IF EXISTS settle(uuid, bigint[], integer[], integer[], boolean[], bigint[], integer[], integer[], integer[], integer[],
+    text[], integer[], bigint[], text[], text[], integer[], text[], boolean[], integer[], integer[], bigint[], text[], timestamptz[],
+    integer[], integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[], text[], text[], text[], text[]);
 CREATE OR REPLACE FUNCTION settle(
     p_owner uuid,
     u_notification bigint[], u_batch integer[], u_epoch integer[], u_done boolean[], u_done_through bigint[],
@@ -23,7 +27,11 @@ CREATE OR REPLACE FUNCTION settle(
     b_environment text[] DEFAULT '{}', b_topic text[] DEFAULT '{}',
     r_batch integer[] DEFAULT '{}', r_device bigint[] DEFAULT '{}',
     p_pause_app text[] DEFAULT '{}', p_pause_environment text[] DEFAULT '{}', p_pause_topic text[] DEFAULT '{}',
-    p_pause_reason text[] DEFAULT '{}')
+    p_pause_reason text[] DEFAULT '{}',
+    s_app text[] DEFAULT '{}', s_environment text[] DEFAULT '{}', s_topic text[] DEFAULT '{}',
+    w_unit integer[] DEFAULT '{}', w_scope integer[] DEFAULT '{}', w_accepted integer[] DEFAULT '{}', w_answered integer[] DEFAULT '{}',
+    g_unit integer[] DEFAULT '{}', g_scope integer[] DEFAULT '{}', g_device bigint[] DEFAULT '{}', g_reason text[] DEFAULT '{}',
+    g_age_ms integer[] DEFAULT '{}')
     RETURNS TABLE (unit integer, result text, status text) LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
@@ -35,13 +43,11 @@ DECLARE
     apps     text[] := array_fill(NULL::text, ARRAY[units]);
     attempts int[]  := array_fill(NULL::int, ARRAY[units]);
     numbers  int[]  := '{}';                                   -- by b_: the number of the new batch
+    storm    token_windows;
     r record;
 BEGIN
-    IF p_pause_app <> '{}' THEN
-        PERFORM pgpush_pause(p_pause_app, p_pause_environment, p_pause_topic, p_pause_reason);
-    END IF;
-    IF b_unit <> '{}' THEN
-        numbers := pgpush_settle_numbers(p_owner, u_notification, u_batch, u_epoch, b_unit);
+    IF b_unit <> '{}' OR 0 > ANY (l_device) THEN
+        numbers := pgpush_settle_numbers(p_owner, u_notification, u_batch, u_epoch, b_unit, l_unit, l_device);
     END IF;
 
     -- Direct units. Without devices to send again, the notification is finished in the same UPDATE.
@@ -114,29 +120,30 @@ BEGIN
 
     IF b_unit <> '{}' THEN
         PERFORM pgpush_settle_again(u_notification, u_batch, u_epoch, u_accepted, u_rejected, u_unknown, u_accepted_age_ms,
-            p_owner, results, statuses, apps, attempts, numbers,
+            u_done, p_owner, results, statuses, apps, attempts, numbers,
             b_unit, b_state, b_charged, b_delay_ms, b_environment, b_topic, r_batch, r_device);
     END IF;
-    IF l_unit <> '{}' THEN
-        INSERT INTO delivery_failures (occurred_at, notification_id, batch_no, app, environment, device_id, device_token,
-                                       http_status, reason, apns_id, attempt, is_final)
-        SELECT now() - coalesce(l.age, 0) * interval '1 ms', u_notification[l.unit], u_batch[l.unit], apps[l.unit], l.environment,
-               l.device, CASE WHEN NOT pgpush_is_erased(u_notification[l.unit], l.device) THEN l.token END,
-               nullif(l.http_status, 0), coalesce(l.reason, 'Unknown'),
-               CASE WHEN u_notification[l.unit] BETWEEN 0 AND (1::bigint << 60) - 1
-                          AND l.device BETWEEN 1 - (1::bigint << 60) AND (1::bigint << 60) - 1
-                    THEN apns_id(u_notification[l.unit], l.device) END, attempts[l.unit], coalesce(l.final, true)
-        FROM unnest(l_unit, l_device, l_token, l_environment, l_status, l_reason, l_final, l_age_ms)
-             l(unit, device, token, environment, http_status, reason, final, age)
-        WHERE results[l.unit] = 'applied';
+    IF l_unit <> '{}' OR g_unit <> '{}' THEN
+        PERFORM pgpush_settle_ledger(u_notification, u_batch, results, apps, attempts,
+            l_unit, l_device, l_token, l_environment, l_status, l_reason, l_final, l_age_ms, d_unit, d_device, g_unit, g_device);
     END IF;
     IF d_device <> '{}' THEN
         PERFORM pgpush_deactivate(u_notification, d_unit, d_device, d_reason, d_before, d_age_ms);
     END IF;
+    -- What Apple answers is counted only while something is proposed in its scope: as a rule nothing is locked or written here.
+    IF g_unit <> '{}' OR (w_unit <> '{}' AND EXISTS (SELECT FROM token_windows t WHERE t.app = ANY (s_app))) THEN
+        FOR storm IN SELECT * FROM pgpush_settle_windows(u_notification, u_batch, results, s_app, s_environment, s_topic,
+            w_unit, w_scope, w_accepted, w_answered, g_unit, g_scope, g_device, g_reason, g_age_ms)
+        LOOP
+            p_pause_app := p_pause_app || storm.app; p_pause_environment := p_pause_environment || storm.environment;
+            p_pause_topic := p_pause_topic || storm.topic; p_pause_reason := p_pause_reason || storm.reason;
+        END LOOP;
+    END IF;
+    IF p_pause_app <> '{}' THEN
+        PERFORM pgpush_pause(p_pause_app, p_pause_environment, p_pause_topic, p_pause_reason);
+    END IF;
     RETURN QUERY SELECT i, results[i], statuses[i] FROM generate_series(1, units) i;
 END
 $$;
-COMMENT ON FUNCTION settle(uuid, bigint[], integer[], integer[], boolean[], bigint[], integer[], integer[], integer[], integer[],
-    text[], integer[], bigint[], text[], text[], integer[], text[], boolean[], integer[], integer[], bigint[], text[], timestamptz[],
-    integer[], integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[], text[], text[], text[], text[]) IS
+COMMENT ON FUNCTION settle IS
     'Worker: books the outcome of leased units. Returns for each unit applied, already (the same report came before) or fenced (the lease was lost), and the status of its notification.';

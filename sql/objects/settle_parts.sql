@@ -1,7 +1,9 @@
 -- The rarer parts of settle: devices to be sent again, deactivations.
 
+DROP FUNCTION IF EXISTS pgpush_settle_numbers(uuid, bigint[], integer[], integer[], integer[]);
 CREATE OR REPLACE FUNCTION pgpush_settle_numbers(
-    p_owner uuid, u_notification bigint[], u_batch integer[], u_epoch integer[], b_unit integer[]) RETURNS integer[]
+    p_owner uuid, u_notification bigint[], u_batch integer[], u_epoch integer[], b_unit integer[],
+    l_unit integer[], l_device bigint[]) RETURNS integer[]
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
@@ -10,13 +12,20 @@ DECLARE
     r       record;
 BEGIN
     -- Notifications are locked before batches, so numbers are drawn first; a report that turns out to be late leaves a gap at most.
+    -- A list of tokens whose failures are written down is held meanwhile: forget_user blanks tokens in it, and then in the ledger.
     FOR r IN
-        SELECT u_notification[x.unit] AS notification, array_agg(x.b ORDER BY x.b) AS bs
-        FROM unnest(b_unit) WITH ORDINALITY x(unit, b) GROUP BY 1 ORDER BY 1
+        SELECT x.notification, coalesce(array_agg(x.b ORDER BY x.b) FILTER (WHERE x.b IS NOT NULL), '{}') AS bs
+        FROM (SELECT u_notification[b.unit] AS notification, b.o AS b FROM unnest(b_unit) WITH ORDINALITY b(unit, o)
+              UNION ALL
+              SELECT DISTINCT u_notification[l.unit], NULL::bigint FROM unnest(l_unit, l_device) l(unit, device)
+              WHERE l.device < 0 AND u_batch[l.unit] > 0) x
+        GROUP BY 1 ORDER BY 1
     LOOP
-        CONTINUE WHEN NOT EXISTS (
-            SELECT FROM unnest(r.bs) b
-            WHERE pgpush_holds(p_owner, r.notification, u_batch[b_unit[b]], u_epoch[b_unit[b]]));
+        IF NOT EXISTS (SELECT FROM unnest(r.bs) b
+                       WHERE pgpush_holds(p_owner, r.notification, u_batch[b_unit[b]], u_epoch[b_unit[b]])) THEN
+            PERFORM FROM scheduled_notifications n WHERE n.id = r.notification AND n.device_tokens <> '{}' FOR SHARE;
+            CONTINUE;
+        END IF;
         UPDATE scheduled_notifications n SET batch_seq = n.batch_seq + cardinality(r.bs), updated_at = now()
         WHERE n.id = r.notification AND n.finished_at IS NULL RETURNING n.batch_seq INTO seq;
         IF FOUND THEN
@@ -28,8 +37,8 @@ BEGIN
     RETURN numbers;
 END
 $$;
-COMMENT ON FUNCTION pgpush_settle_numbers(uuid, bigint[], integer[], integer[], integer[]) IS
-    'Internal: draws batch numbers for devices to be sent again.';
+COMMENT ON FUNCTION pgpush_settle_numbers IS
+    'Internal: draws batch numbers for devices to be sent again, and holds lists of tokens whose failures are to be written down.';
 
 CREATE OR REPLACE FUNCTION pgpush_holds(p_owner uuid, p_notification bigint, p_batch integer, p_epoch integer) RETURNS boolean
     LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp
@@ -45,10 +54,12 @@ END
 $$;
 COMMENT ON FUNCTION pgpush_holds(uuid, bigint, integer, integer) IS 'Internal: whether this owner holds the lease of a unit.';
 
+DROP FUNCTION IF EXISTS pgpush_settle_again(bigint[], integer[], integer[], integer[], integer[], integer[], integer[], uuid, text[],
+    text[], text[], integer[], integer[], integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[]);
 CREATE OR REPLACE FUNCTION pgpush_settle_again(
     u_notification bigint[], u_batch integer[], u_epoch integer[],
     u_accepted integer[], u_rejected integer[], u_unknown integer[], u_accepted_age_ms integer[],
-    p_owner uuid, results text[], statuses text[], apps text[], attempts integer[], numbers integer[],
+    u_done boolean[], p_owner uuid, results text[], statuses text[], apps text[], attempts integer[], numbers integer[],
     b_unit integer[], b_state text[], b_charged boolean[], b_delay_ms integer[], b_environment text[], b_topic text[],
     r_batch integer[], r_device bigint[]) RETURNS void
     LANGUAGE sql SET search_path = @schema@, pg_temp
@@ -71,14 +82,57 @@ AS $$
     FROM unnest(b_unit, b_state, b_charged, b_delay_ms, b_environment, b_topic) WITH ORDINALITY
              x(unit, state, charged, delay, environment, topic, b)
     JOIN (SELECT r.b, array_agg(r.id ORDER BY abs(r.id)) AS ids FROM unnest(r_batch, r_device) r(b, id) GROUP BY 1) d ON d.b = x.b,
-    -- Of a notification that is being cancelled nothing is sent again: retry_notification finds there who was not reached.
-    LATERAL (SELECT CASE WHEN statuses[x.unit] <> 'sending' THEN 'abandoned' WHEN x.state = 'parked' THEN 'parked' ELSE 'ready' END
-             AS state) s
+    -- Of a notification that is being cancelled, or was given up, nothing is sent again: retry_notification finds there who was
+    -- not reached.
+    LATERAL (SELECT CASE WHEN statuses[x.unit] <> 'sending' OR EXISTS (
+                                  SELECT FROM scheduled_notifications n WHERE n.id = u_notification[x.unit] AND n.given_up) THEN 'abandoned'
+                         WHEN x.state = 'parked' THEN 'parked' ELSE 'ready' END AS state) s
     WHERE results[x.unit] = 'applied' AND numbers[x.b] IS NOT NULL;
+
+    -- A batch that goes on after a checkpoint has lost those devices.
+    UPDATE notification_batches y SET device_count = greatest(y.device_count - x.moved, 0)
+    FROM (SELECT b.unit, count(*)::int AS moved FROM unnest(b_unit) WITH ORDINALITY b(unit, o) JOIN unnest(r_batch) r(b) ON r.b = b.o
+          WHERE u_batch[b.unit] > 0 AND NOT u_done[b.unit] AND results[b.unit] = 'applied' AND numbers[b.o] IS NOT NULL GROUP BY 1) x
+    WHERE y.notification_id = u_notification[x.unit] AND y.batch_no = u_batch[x.unit];
 $$;
-COMMENT ON FUNCTION pgpush_settle_again(bigint[], integer[], integer[], integer[], integer[], integer[], integer[], uuid, text[],
-    text[], text[], integer[], integer[], integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[]) IS
-    'Internal: makes batches of the devices that are to be sent again; abandoned ones when the notification is being cancelled.';
+COMMENT ON FUNCTION pgpush_settle_again IS
+    'Internal: makes batches of the devices that are to be sent again; abandoned ones when the notification is being cancelled or was given up.';
+
+CREATE OR REPLACE FUNCTION pgpush_settle_ledger(
+    u_notification bigint[], u_batch integer[], results text[], apps text[], attempts integer[],
+    l_unit integer[], l_device bigint[], l_token text[], l_environment text[], l_status integer[], l_reason text[], l_final boolean[],
+    l_age_ms integer[], d_unit integer[], d_device bigint[], g_unit integer[], g_device bigint[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_hashjoin = on SET jit = off
+AS $$
+DECLARE
+    known bigint[] := l_device || d_device || g_device;
+BEGIN
+    IF 0 > ANY (known) THEN
+        known := known || ARRAY(
+            SELECT d.id FROM unnest(d_unit || g_unit, d_device || g_device) x(unit, device)
+            JOIN scheduled_notifications n ON n.id = u_notification[x.unit]
+            JOIN devices d ON d.app = n.app AND d.device_token = n.device_tokens[-x.device] WHERE x.device < 0);
+    END IF;
+    -- Whoever is forgotten at this moment has the token taken out of the ledger first or last: forget_user locks the devices before
+    -- it looks into the ledger for the last time. All devices at once, those too that are retired below, for the order's sake.
+    known := ARRAY(SELECT d.id FROM devices d WHERE d.id = ANY (known) ORDER BY d.id FOR KEY SHARE);
+    INSERT INTO delivery_failures (occurred_at, notification_id, batch_no, app, environment, device_id, device_token,
+                                   http_status, reason, apns_id, attempt, is_final)
+    SELECT now() - coalesce(l.age, 0) * interval '1 ms', u_notification[l.unit], u_batch[l.unit], apps[l.unit], l.environment,
+           l.device, CASE WHEN l.device > 0 THEN CASE WHEN k.id IS NOT NULL THEN l.token END
+                          WHEN NOT pgpush_is_erased(u_notification[l.unit], l.device) THEN l.token END,
+           nullif(l.http_status, 0), coalesce(l.reason, 'Unknown'),
+           CASE WHEN u_notification[l.unit] BETWEEN 0 AND (1::bigint << 60) - 1
+                      AND l.device BETWEEN 1 - (1::bigint << 60) AND (1::bigint << 60) - 1
+                THEN apns_id(u_notification[l.unit], l.device) END, attempts[l.unit], coalesce(l.final, true)
+    FROM unnest(l_unit, l_device, l_token, l_environment, l_status, l_reason, l_final, l_age_ms)
+         l(unit, device, token, environment, http_status, reason, final, age)
+    LEFT JOIN unnest(known) k(id) ON k.id = l.device
+    WHERE results[l.unit] = 'applied';
+END
+$$;
+COMMENT ON FUNCTION pgpush_settle_ledger IS
+    'Internal: writes the ledger; without the token where its owner was forgotten meanwhile.';
 
 CREATE OR REPLACE FUNCTION pgpush_deactivate(
     u_notification bigint[], d_unit integer[], d_device bigint[], d_reason text[], d_before timestamptz[], d_age_ms integer[])
@@ -115,25 +169,28 @@ COMMENT ON FUNCTION pgpush_deactivate(bigint[], integer[], bigint[], text[], tim
 CREATE OR REPLACE FUNCTION pgpush_pause(apps text[], environments text[], topics text[], reasons text[]) RETURNS void
     LANGUAGE sql SET search_path = @schema@, pg_temp
 AS $$
-    INSERT INTO app_pauses (app, environment, topic, reason, automatic, paused_by, next_probe_at)
+    -- Where tokens were refused in masses one that is accepted proves little: it takes three in a row to end such a pause.
+    INSERT INTO app_pauses AS p (app, environment, topic, reason, automatic, paused_by, next_probe_at, needed)
     SELECT DISTINCT ON (x.app, x.environment, x.topic)
-           x.app, x.environment, x.topic, coalesce(x.reason, 'Unknown'), true, 'pgpush worker', now() + interval '30 s'
-    FROM unnest(apps, environments, topics, reasons) x(app, environment, topic, reason)
-    ORDER BY 1, 2, 3
-    ON CONFLICT ON CONSTRAINT app_pauses_scope_key DO NOTHING
+           x.app, x.environment, x.topic, coalesce(x.reason, 'Unknown'), true, 'pgpush worker', now() + interval '30 s',
+           CASE WHEN x.reason ~ '\m(BadDeviceToken|DeviceTokenNotForTopic)\M' THEN 3 ELSE 1 END
+    FROM unnest(apps, environments, topics, reasons) WITH ORDINALITY x(app, environment, topic, reason, o)
+    ORDER BY 1, 2, 3, x.o DESC  -- storms are last
+    ON CONFLICT ON CONSTRAINT app_pauses_scope_key DO UPDATE
+        SET passed = 0, needed = greatest(p.needed, EXCLUDED.needed),
+            reason = CASE WHEN EXCLUDED.needed > p.needed THEN EXCLUDED.reason ELSE p.reason END
+        WHERE p.automatic AND (p.passed > 0 OR EXCLUDED.needed > p.needed)
 $$;
-COMMENT ON FUNCTION pgpush_pause(text[], text[], text[], text[]) IS 'Internal: pauses scopes on account of Apple''s answers.';
+COMMENT ON FUNCTION pgpush_pause(text[], text[], text[], text[]) IS
+    'Internal: pauses scopes on account of Apple''s answers; one that is paused already begins anew to count its accepted probes.';
 
 CREATE OR REPLACE FUNCTION pgpush_is_erased(p_notification bigint, p_device bigint) RETURNS boolean
     LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 BEGIN
-    IF p_device > 0 THEN
-        RETURN NOT EXISTS (SELECT FROM devices d WHERE d.id = p_device);
-    END IF;
     -- Only a list of tokens has negative numbers; forget_user leaves an empty text in it.
     RETURN p_device < 0 AND (SELECT n.device_tokens[-p_device] = '' FROM scheduled_notifications n WHERE n.id = p_notification);
 END
 $$;
 COMMENT ON FUNCTION pgpush_is_erased(bigint, bigint) IS
-    'Internal: whether the device was deleted, or its token taken out of the list, while it was being sent to.';
+    'Internal: whether the token at a position was taken out of the list while it was being sent to.';

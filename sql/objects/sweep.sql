@@ -27,7 +27,8 @@ BEGIN
               AND CASE WHEN s.status = 'cancelling' THEN coalesce(s.lease_until, '-infinity') < now() - p_lease_grace
                        ELSE s.lease_until IS NULL
                             AND (s.expires_at < now() OR pgpush_is_late(s, bound)
-                                 OR (NOT s.walking AND NOT pgpush_has_open_batch(s.id))) END
+                                 OR (NOT s.walking AND NOT pgpush_has_open_batch(s.id)
+                                     AND (s.given_up OR NOT pgpush_awaits_verdict(s.id)))) END
             ORDER BY s.id LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED
         LOOP
             late := n.status = 'sending' AND pgpush_is_late(n, bound);

@@ -23,7 +23,7 @@ BEGIN
     NEW.cancelled_by := NULL; NEW.error := NULL;
     NEW.device_count := 0; NEW.accepted_count := 0; NEW.rejected_count := 0; NEW.unknown_count := 0;
     NEW.owner := NULL; NEW.epoch := 0; NEW.lease_until := NULL; NEW.walking := false; NEW.upper_id := NULL;
-    NEW.cursor_id := 0; NEW.batch_seq := 0; NEW.served_at := NULL; NEW.counted_at := NULL;
+    NEW.cursor_id := 0; NEW.batch_seq := 0; NEW.served_at := NULL; NEW.counted_at := NULL; NEW.given_up := false;
     RETURN NEW;
 END
 $$;
@@ -98,21 +98,24 @@ CREATE OR REPLACE FUNCTION pgpush_notification_deleted() RETURNS trigger
 AS $$
 BEGIN
     DELETE FROM notification_batches b USING deleted d WHERE b.notification_id = d.id AND d.batch_seq > 0;
+    IF EXISTS (SELECT FROM proposed_deactivations) THEN
+        DELETE FROM proposed_deactivations p USING deleted d WHERE p.notification_id = d.id;
+    END IF;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION pgpush_notification_deleted() IS 'Internal: trigger; batches go with their notification.';
+COMMENT ON FUNCTION pgpush_notification_deleted() IS 'Internal: trigger; batches and proposals go with their notification.';
 
 CREATE OR REPLACE FUNCTION pgpush_notification_truncated() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
 BEGIN
     -- With RESTART IDENTITY the same numbers come again: what is left of the old ones would be taken for theirs.
-    TRUNCATE notification_batches, delivery_failures;
+    TRUNCATE notification_batches, delivery_failures, proposed_deactivations;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION pgpush_notification_truncated() IS 'Internal: trigger; batches and ledger go with all notifications.';
+COMMENT ON FUNCTION pgpush_notification_truncated() IS 'Internal: trigger; batches, ledger and proposals go with all notifications.';
 
 CREATE OR REPLACE TRIGGER a_insert BEFORE INSERT ON scheduled_notifications
     FOR EACH ROW EXECUTE FUNCTION pgpush_notification_insert();

@@ -43,7 +43,7 @@ BEGIN
         ELSIF NEW.lease_until IS NULL AND NOT NEW.walking AND NOT pgpush_has_open_batch(NEW.id) THEN
             allowed := CASE NEW.status
                 WHEN 'sent' THEN NEW.accepted_count > 0 AND NEW.sent_at IS NOT NULL
-                WHEN 'failed' THEN NEW.accepted_count = 0 AND NEW.rejected_count + NEW.unknown_count > 0
+                WHEN 'failed' THEN NEW.accepted_count = 0 AND (NEW.rejected_count + NEW.unknown_count > 0 OR NEW.given_up)
                 WHEN 'skipped' THEN NEW.device_count = 0
                 WHEN 'expired' THEN NEW.expires_at < now() OR NEW.cursor_id < NEW.upper_id
                     OR EXISTS (SELECT FROM notification_batches b WHERE b.notification_id = NEW.id AND b.state = 'abandoned') END;

@@ -11,7 +11,7 @@ package enum SchemaVersion {
     package static var supported: ClosedRange<Int> { min(oldest, newest)...newest }
 
     /// Raised when a migration makes this program's statements impossible on what was before it.
-    private static let oldest = 3
+    private static let oldest = 4
 
     static let newerHint = "use a newer pgpush; this one would undo what that one did"
 }
