@@ -49,6 +49,7 @@ package enum Schema {
         File("next_due", PackageResources.next_due_sql),
         File("pauses", PackageResources.pauses_sql),
         File("prepare_notification", PackageResources.prepare_notification_sql),
+        File("prune", PackageResources.prune_sql),
         File("refuse", PackageResources.refuse_sql),
         File("register_device", PackageResources.register_device_sql),
         File("render_payload", PackageResources.render_payload_sql),

@@ -76,9 +76,10 @@ DECLARE
     n       token_windows;
 BEGIN
     applied := 0; dropped := 0;
+    -- Locked here, before the devices: forget_user deletes proposals without waiting for whoever holds them.
     lot := ARRAY(SELECT p.id FROM proposed_deactivations p
                  WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id <= coalesce(w.approved_id, p.id)
-                 ORDER BY p.id LIMIT p_limit);
+                 ORDER BY p.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
     IF w.accepted_count > 0 OR w.approved_id IS NOT NULL THEN
         -- Devices are locked before the window, and retired only if it is still calm then. What was registered again since, is of
         -- another environment now, or was proposed by a notification that is gone stays as it is.

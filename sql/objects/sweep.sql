@@ -45,12 +45,13 @@ BEGIN
             END IF;
         END LOOP;
     END LOOP;
+    PERFORM pgpush_prune();
     DELETE FROM pgpush_workers w WHERE w.last_seen_at < now() - interval '1 day';
     RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION sweep(text[], interval[], interval) IS
-    'Worker: tidies up once a minute: late rows expire, lost batches of cancelled notifications are closed, parked batches without a pause are freed, complete notifications are finished. Returns how many of each.';
+    'Worker: tidies up once a minute: late rows expire, lost batches of cancelled notifications are closed, parked batches without a pause are freed, complete notifications are finished, old ones deleted. Returns how many of each of the first four.';
 
 CREATE OR REPLACE FUNCTION pgpush_is_late(n scheduled_notifications, bound timestamptz) RETURNS boolean
     LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
