@@ -23,9 +23,14 @@ extension Supervisor {
         if plan.isOwing { await judge() }
     }
 
+    /// A call works on one window, a lot of proposals at a time, so it is repeated while something comes of it.
     private func judge() async {
         do throws(PostgresError) {
-            for judgement in try await store.judgeWindows(laneSettings.apps) { report(judgement) }
+            var judgements: [WindowJudgement]
+            repeat {
+                judgements = try await store.judgeWindows(laneSettings.apps)
+                for judgement in judgements { report(judgement) }
+            } while judgements.contains(where: \.isProgress) && !isEnding
         } catch {
             logger.warning("judging failed", [.error: error.description, .sqlState: error.sqlState])
         }
@@ -39,10 +44,11 @@ extension Supervisor {
         ]
         switch judgement.verdict {
         case .calm: logger.notice("devices with dead tokens are retired", fields)
-        case .tripped: logger.error("a storm of refused tokens: no device is retired, the scope is paused", fields)
-        case .open where judgement.dropped > 0:
+        case .tripped where judgement.isProgress:
+            logger.error("a storm of refused tokens: no device is retired, the scope is paused", fields)
+        case .open where judgement.isProgress:
             logger.notice("proposals are dropped: nothing was accepted for a day", fields)
-        case .open: logger.debug("a window over refused tokens is open", fields)
+        case .open, .tripped: logger.debug("a window over refused tokens stands", fields)
         }
     }
 }

@@ -29,12 +29,15 @@ package struct WindowJudgement: Sendable {
     package let dropped: Int64
     /// Devices that will be sent to again.
     package let requeued: Int64
-    /// Of a storm: what share of the answers was such.
+    /// What share of the answers was such.
     package let reason: String?
+
+    /// Whether something came of it, so that more may.
+    package var isProgress: Bool { verdict == .calm || applied + dropped + requeued > 0 }
 }
 
 extension QueueStore {
-    /// Judges the windows of these apps; one that somebody else is judging is left out.
+    /// Has one of the windows of these apps judged, and says how all of them stand.
     package func judgeWindows(_ apps: [ServedApp]) async throws(PostgresError) -> [WindowJudgement] {
         var parameters = PostgresParameters()
         parameters.add(apps.map(\.name))
