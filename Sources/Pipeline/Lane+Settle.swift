@@ -69,7 +69,10 @@ extension Lane {
         guard !units.isEmpty || !checkpoints.isEmpty else { return }
         let devices = units.reduce(0) { $0 + $1.count }
         settling += devices
-        defer { settling -= devices }
+        defer {
+            settling -= devices
+            for unit in units { loads.letGo(unit) }
+        }
         // What is given up for everybody is not released: somebody would claim it again before that is written down.
         let isUntouched = { (unit: UnitInWork) in
             unit.mustGoBack && unit.isUntouched && unit.stopReason != .hopeless

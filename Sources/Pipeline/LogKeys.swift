@@ -19,6 +19,10 @@ extension LogKey {
     static let droppedProposals = LogKey("proposals.dropped")
     static let lanes = LogKey("worker.lanes")
     static let owner = LogKey("worker.owner")
+    static let failures = LogKey("gateway.failures")
+    static let results = LogKey("gateway.results")
+    static let probes = LogKey("gateway.probes")
+    static let seconds = LogKey("gateway.failing_seconds")
     static let signal = LogKey("signal")
     static let grace = LogKey("grace.seconds")
 }

@@ -10,13 +10,13 @@ extension SendStage {
     /// Books the end of one request.
     func record(_ outcome: HTTP2Outcome, of unit: UnitInWork, _ index: Int) {
         let feed = unit.segments[unit.segment(of: index)].feed
-        if case .notProcessed = outcome {} else { feed?.progress &+= 1 }
-        if case .answered(let response) = outcome, response.status == 200 { return acceptedByApple(unit, index) }
-        let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
-        if case .answered(let response) = outcome {
-            counters.counts.notAccepted += 1
-            feed?.carryOut(result.verdict.connection, on: response.connection)
+        if case .answered(let response) = outcome, response.status == 200 {
+            feed?.accepted(PushFeed.tag(unit, index))
+            return acceptedByApple(unit, index)
         }
+        let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
+        if case .answered = outcome { counters.counts.notAccepted += 1 }
+        feed?.ended(PushFeed.tag(unit, index), outcome, result)
         if case .deactivate(let asOf) = result.verdict.device { retire(unit, index, result, asOf) }
         switch result.verdict.request {
         case .accepted: acceptedByApple(unit, index)

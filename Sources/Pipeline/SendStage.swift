@@ -13,7 +13,7 @@ import PushStore
 import Reactor
 import Telemetry
 
-/// Which pool carries a push.
+/// Which feed carries a push.
 struct FeedKey: Hashable {
     let app: String
     let environment: PushEnvironment
@@ -28,6 +28,7 @@ struct FeedKey: Hashable {
 final class SendStage: HTTP2RequestHandler {
     let loop: EventLoop
     let retry: RetryPolicy
+    let unreachableLimit: Duration
     let logger: Logger
     let counters: LaneCounters
     var random = SystemRandomNumberGenerator()
@@ -50,13 +51,19 @@ final class SendStage: HTTP2RequestHandler {
     private let onUnitEnded: (UnitInWork) -> Void
     /// Called when results should be written down without waiting for the end of their unit.
     private let onHaste: () -> Void
-    private var feeds: [FeedKey: PushFeed] = [:]
+    /// The feeds and the gateways that they go over (`SendStage+Gateways`).
+    var feeds: [FeedKey: PushFeed] = [:]
+    var gateways: [Gateway] = []
+    /// The same by app.
+    var appFeeds: [String: [PushFeed]] = [:]
     private var units: [UnitInWork?] = []
     private var freeSlots: [Int] = []
     private var isPumpPlanned = false
     private var isStopping = false
     /// A pause has come up in this turn; what it covers is taken out of the pools at the end of the turn.
     private var mustWithdrawHeld = false
+    /// A gateway has failed in this turn; what waits for it is given back at the end of the turn.
+    var failedFeeds: [PushFeed] = []
 
     init(
         loop: EventLoop, settings: LaneSettings, counters: LaneCounters, logger: Logger,
@@ -65,60 +72,12 @@ final class SendStage: HTTP2RequestHandler {
         self.loop = loop
         retry = settings.retry
         checkpointInterval = settings.checkpointInterval
+        unreachableLimit = settings.unreachableLimit
         self.counters = counters
         self.logger = logger
         self.onUnitEnded = onUnitEnded
         self.onHaste = onHaste
     }
-
-    /// Adds the feed that carries an app's pushes to one environment.
-    func attach(_ feed: PushFeed, app: String, environment: PushEnvironment) {
-        feeds[FeedKey(app, environment)] = feed
-    }
-
-    /// How many streams the gateways allow at present, over all pools.
-    var streams: Int { feeds.values.reduce(0) { $0 + $1.pool.streamCapacity } }
-
-    // MARK: Progress
-
-    /// Whether an app can be sent for, as far as anybody knows; a gateway out of reach is tried again meanwhile.
-    ///
-    /// One gateway that has been out of reach for at least `limit` does not hold up the other, if that one is in use.
-    func isReachable(_ app: String, for limit: Duration = .zero) -> Bool {
-        let own = feeds.filter { $0.key.app == app }
-        let others = own.filter { !$0.value.isUnreachable(for: limit) }
-        if others.count == own.count { return true }
-        // Production is worth a connection to find out; to the sandbox many have no way and never need one.
-        others[FeedKey(app, .production)]?.pool.warmUp()
-        return others.values.contains(where: \.isProven)
-    }
-
-    /// Gives back what waits for gateways that have been out of reach for at least `limit`.
-    ///
-    /// Units of an app that cannot be sent for go back whole: another replica may reach Apple, and whoever looks sees rows that
-    /// are pending instead of rows that are being sent. Where the app's other gateway works, claims go on and would bring the
-    /// same units again at once, so only the pushes concerned are put off.
-    func giveUpUnreachable(for limit: Duration) {
-        for (key, feed) in feeds where feed.isUnreachable(for: limit) {
-            if isReachable(key.app) {
-                feed.isAway = true
-                feed.pool.withdraw { _ in true }
-                planPump()
-            } else {
-                stop(.paused) { unit in
-                    unit.work.content.app == key.app && unit.segments.contains { $0.environment == key.environment }
-                }
-            }
-        }
-    }
-
-    /// How many pushes the feeds of a unit have brought to an end.
-    func progress(of unit: UnitInWork) -> UInt64 {
-        unit.segments.reduce(0) { $0 &+ ($1.feed?.progress ?? 0) }
-    }
-
-    /// Whether a unit's feeds have brought anything to an end since its lease was last renewed.
-    func makesProgress(_ unit: UnitInWork) -> Bool { progress(of: unit) != unit.progressAtRenewal }
 
     // MARK: Units
 
@@ -160,7 +119,7 @@ final class SendStage: HTTP2RequestHandler {
     private func withdrawQueued(_ stopped: [UnitInWork]) {
         guard !stopped.isEmpty else { return }
         let slots = Set(stopped.map { UInt64($0.slot) })
-        for feed in feeds.values { feed.pool.withdraw { slots.contains($0 >> 32) } }
+        for gateway in gateways { gateway.pool.withdraw { slots.contains($0 >> 32) } }
     }
 
     private func line(_ unit: UnitInWork, up place: Int) {
@@ -231,10 +190,7 @@ final class SendStage: HTTP2RequestHandler {
     /// Replaces what the database says about pauses.
     func setPauses(_ stored: Set<ScopePause>) {
         let all = stored.union(newPauses)
-        if !all.isSubset(of: pauses) {
-            mustWithdrawHeld = true
-            planPump()
-        }
+        if !all.isSubset(of: pauses) { holdAnew() }
         pauses = all
     }
 
@@ -248,8 +204,7 @@ final class SendStage: HTTP2RequestHandler {
     func pause(_ scope: ScopePause) {
         guard pauses.insert(scope).inserted else { return }
         newPauses.insert(scope)
-        mustWithdrawHeld = true
-        planPump()
+        holdAnew()
         logPause(scope)
     }
 
@@ -265,14 +220,28 @@ final class SendStage: HTTP2RequestHandler {
         newPauses.formUnion(pauses.filter { unit.isHeld(place, by: $0) })
     }
 
+    /// What is held and waits in a pool all the same is taken out at the end of this turn.
+    func holdAnew() {
+        mustWithdrawHeld = true
+        planPump()
+    }
+
     /// A fault of all must not be met by each: what waits in a pool for a stream comes back and is parked.
     private func withdrawHeld() {
         mustWithdrawHeld = false
-        for feed in feeds.values {
-            feed.pool.withdraw { tag in
+        for gateway in gateways {
+            gateway.pool.withdraw { tag in
                 guard let unit = units[Int(tag >> 32)], !unit.isProbe else { return false }
                 return unit.isHeld(unit.segment(of: Int(tag & 0xffff_ffff)), byAnyOf: pauses)
             }
+        }
+    }
+
+    /// What waits in the pool of a feed comes back.
+    func withdrawQueued(of feed: PushFeed) {
+        feed.gateway.pool.withdraw { tag in
+            guard let unit = units[Int(tag >> 32)] else { return false }
+            return unit.segments[unit.segment(of: Int(tag & 0xffff_ffff))].feed === feed
         }
     }
 
@@ -298,7 +267,8 @@ final class SendStage: HTTP2RequestHandler {
         if unit.stopReason == nil { line(unit, up: unit.segment(of: index)) }
     }
 
-    private func planPump() {
+    /// Hands pushes to the gateways at the end of this turn.
+    func planPump() {
         guard !isPumpPlanned else { return }
         isPumpPlanned = true
         loop.atEndOfTurn(self)
@@ -310,7 +280,8 @@ extension SendStage: TurnHandler {
         isPumpPlanned = false
         if mustWithdrawHeld { withdrawHeld() }
         if mustStopGivenUp { stopGivenUp() }
+        if !failedFeeds.isEmpty { giveUpFailed() }
         let now = BootTime(nanoseconds: SystemClock.bootNanoseconds)
-        for feed in feeds.values { feed.pump(now, pauses: pauses, ended: endIfDecided) }
+        for gateway in gateways { gateway.pump(now, pauses: pauses, ended: endIfDecided) }
     }
 }

@@ -86,7 +86,7 @@ actor Supervisor {
         while !isEnding {
             var pause = settings.pollInterval
             do throws(PostgresError) {
-                if let due = try await store.nextDue(laneSettings.apps) {
+                if let due = try await nextDue() {
                     if due <= .zero { await wakeLanes() }
                     pause = PollPlan.pause(untilDue: due, interval: settings.pollInterval, using: &random)
                 }
@@ -97,6 +97,14 @@ actor Supervisor {
             guard !isEnding else { return }
             _ = await mayPoll.wait(pause)
         }
+    }
+
+    /// When something falls due; apps that no lane can send for do not count, since lanes watch their gateways by themselves.
+    private func nextDue() async throws(PostgresError) -> Duration? {
+        var blocked = Set(laneSettings.apps.map(\.name))
+        for lane in lanes where !blocked.isEmpty { blocked.formIntersection(await lane.blockedApps) }
+        let apps = laneSettings.apps.filter { !blocked.contains($0.name) }
+        return apps.isEmpty ? nil : try await store.nextDue(apps)
     }
 
     private func wakeLanes(cancelled: [Int64] = []) async {

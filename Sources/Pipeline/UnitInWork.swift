@@ -35,6 +35,9 @@ struct UnitSegment {
         return (next, false)
     }
 
+    /// Whether a device waits to be handed to the wire.
+    var hasWaiting: Bool { !again.isEmpty || next < range.upperBound }
+
     /// Takes all that waits, in order.
     mutating func takeWaiting() -> [Int] {
         let waiting = again.sorted() + Array(next..<range.upperBound)
@@ -69,7 +72,9 @@ enum DeviceMark: UInt8 {
     /// The topic that its pushes name.
     let topic: String
     /// Sent although its scope is paused, to find out whether it can be sent to again.
-    let isProbe: Bool
+    private(set) var isProbe: Bool
+    /// Unix seconds after which it is too late to try again, by the app's greatest lateness.
+    var lateAt: Int64?
     /// When it was claimed: earlier than any of its pushes was sent.
     let claimed: MonotonicTime
     /// Until when requests may be started.
@@ -141,8 +146,10 @@ enum DeviceMark: UInt8 {
     /// Whether not a single push has reached the gateway: those that were handed over came back unsent.
     var isUntouched: Bool { undecided == count && inFlight == 0 }
 
-    /// How long its pushes may still be sent; nil: without end.
-    var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
+    /// How long its pushes may still be tried again; nil: without end.
+    var remaining: Duration? {
+        [work.content.expiresAt, lateAt].compactMap(\.self).min().map { .seconds($0 - DatabaseClock.unixSeconds) }
+    }
 
     /// Whether its time is over.
     var isPastEnd: Bool { work.content.expiresAt.map { $0 < DatabaseClock.unixSeconds } ?? false }
@@ -209,4 +216,7 @@ enum DeviceMark: UInt8 {
     func stop(_ reason: StopReason) {
         if stopReason == nil || reason == .leaseEnded { stopReason = reason }
     }
+
+    /// It has found out that its scope is still not to be sent to, and waits with the others.
+    func failAsProbe() { isProbe = false }
 }

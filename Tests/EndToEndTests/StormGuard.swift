@@ -104,4 +104,29 @@ import Testing
             #expect(counts.accepted == 40 && counts.requests == refused + 1 + 40)
         }
     }
+
+    @Test("ends although a token among those that wait is really dead, which is not retired without a calm window")
+    func deadAmongThem() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...20)
+            try rig.psql("UPDATE devices SET device_token = '\(DeviceTokens.magic("0400"))' WHERE id = 1")
+            try await rig.simulator.set("answer-all", "400:BadDeviceToken")
+            let id = try rig.insert("broadcast, body", "true, 'x'")
+            try await rig.drain()
+            try await rig.simulator.control("calm")
+            for passed in ["0", "1", "2"] {
+                try rig.psql("UPDATE app_pauses SET next_probe_at = now()")
+                try await rig.drain()
+                #expect(try rig.column("SELECT passed FROM app_pauses") == [passed])
+            }
+            try rig.psql("UPDATE app_pauses SET next_probe_at = now()")
+            try await rig.drain()
+            #expect(try rig.database.number("SELECT count(*) FROM app_pauses") == 0)
+            #expect(try rig.row(id) == NotificationRow("sent", 20, accepted: 19, rejected: 1))
+            #expect(try rig.database.number("SELECT count(*) FROM devices WHERE NOT is_active") == 0)
+            try rig.psql("UPDATE token_windows SET closes_at = now()")
+            try await rig.drain()
+            #expect(try rig.column("SELECT id FROM devices WHERE NOT is_active") == ["1"])
+        }
+    }
 }

@@ -63,7 +63,8 @@ BEGIN
         RETURNING n.id, y.batch_no, y.epoch, y.attempts, n.app, n.environment, n.push_type,
             coalesce(n.priority, CASE n.push_type WHEN 'background' THEN 5 ELSE 10 END)::smallint, n.topic,
             coalesce(n.collapse_id, CASE n.push_type WHEN 'alert' THEN 'pgpush-' || n.id END),
-            n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload, y.device_count, n.scheduled_at;
+            n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload, y.device_count,
+            greatest(n.scheduled_at, n.served_at);
 END
 $$;
 COMMENT ON FUNCTION claim_probe(uuid, text[], interval, interval) IS

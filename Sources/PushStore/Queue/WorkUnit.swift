@@ -30,7 +30,7 @@ package struct WorkUnit: Sendable {
     package let attempt: Int32
     /// The content shared by all its devices.
     package let content: PushContent
-    /// When it fell due, in microseconds since 1970.
+    /// When it fell due, in microseconds since 1970; of a batch, from when its lateness counts (`claim_batches`).
     package let dueTime: Int64
     /// Doubtful devices are booked as unknown instead of being tried again.
     package let atMostOnce: Bool
