@@ -85,7 +85,7 @@ let package = Package(
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
-        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
+        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "HTTP2", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
         suite("ChaosTests", uses: ["TestSupport"]),

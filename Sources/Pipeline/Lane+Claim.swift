@@ -166,6 +166,7 @@ extension Lane {
             }
         }
         if isKeeperIdle { mayKeep.raise() }
+        if isSettlerIdle, stage.batchesInWork > 0 { ended.signal.raise() }
         if !oversized.isEmpty { await split(oversized) }
     }
 

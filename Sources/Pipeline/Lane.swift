@@ -44,6 +44,8 @@ actor Lane {
     var phase = Phase.running
     /// Whether the keeper waits for work to appear.
     var isKeeperIdle = false
+    /// Whether the settling task waits for something to end, whenever that may be.
+    var isSettlerIdle = false
     /// Whether the claiming task may still bring units.
     var isClaiming = true
     /// With `once`: the lane ended although an app's gateways could not be reached.
@@ -84,7 +86,9 @@ actor Lane {
         settles = sessions.queue(on: loop)
         let ended = EndedUnits(loop: loop)
         self.ended = ended
-        let stage = SendStage(loop: loop, settings: settings, counters: counters, logger: logger) { ended.add($0) }
+        let stage = SendStage(
+            loop: loop, settings: settings, counters: counters, logger: logger, onUnitEnded: { ended.add($0) },
+            onHaste: { ended.signal.raise() })
         self.stage = stage
         let gateways = Gateways(loop: loop, stage: stage, connections: connections, logger: logger)
         self.gateways = gateways

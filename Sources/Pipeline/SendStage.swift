@@ -43,8 +43,17 @@ final class SendStage: HTTP2RequestHandler {
 
     /// Devices of all units that have not ended.
     private(set) var devicesInWork = 0
+    /// Batches among those units: what can be written back in the middle.
+    private(set) var batchesInWork = 0
+    /// Notifications that Apple refuses for everybody, with its reason, until that is written down.
+    var givenUp: [Int64: String] = [:]
+    /// One has come up in this turn; what is left of it is stopped at the end of the turn.
+    private var mustStopGivenUp = false
 
+    private let checkpointInterval: Duration
     private let onUnitEnded: (UnitInWork) -> Void
+    /// Called when results should be written down without waiting for the end of their unit.
+    private let onHaste: () -> Void
     /// The feeds and the gateways that they go over (`SendStage+Gateways`).
     var feeds: [FeedKey: PushFeed] = [:]
     var gateways: [Gateway] = []
@@ -61,14 +70,16 @@ final class SendStage: HTTP2RequestHandler {
 
     init(
         loop: EventLoop, settings: LaneSettings, counters: LaneCounters, logger: Logger,
-        onUnitEnded: @escaping (UnitInWork) -> Void
+        onUnitEnded: @escaping (UnitInWork) -> Void, onHaste: @escaping () -> Void
     ) {
         self.loop = loop
         retry = settings.retry
+        checkpointInterval = settings.checkpointInterval
         unreachableLimit = settings.unreachableLimit
         self.counters = counters
         self.logger = logger
         self.onUnitEnded = onUnitEnded
+        self.onHaste = onHaste
     }
 
     // MARK: Units
@@ -78,10 +89,13 @@ final class SendStage: HTTP2RequestHandler {
         unit.slot = freeSlots.popLast() ?? units.count
         if unit.slot == units.count { units.append(unit) } else { units[unit.slot] = unit }
         devicesInWork += unit.count
+        if unit.work.key.batch > 0 { batchesInWork += 1 }
+        unit.checkpointAt = loop.now.advanced(by: checkpointInterval)
         for place in unit.segments.indices {
             unit.segments[place].feed = feeds[FeedKey(unit.work.content.app, unit.segments[place].environment)]
         }
         unit.progressAtRenewal = progress(of: unit)
+        if givenUp[unit.work.key.notification] != nil { unit.stop(.hopeless) }
         if isStopping { unit.stop(.stopping) }
         for place in unit.segments.indices { line(unit, up: place) }
         endIfDecided(unit)
@@ -122,7 +136,56 @@ final class SendStage: HTTP2RequestHandler {
         units[unit.slot] = nil
         freeSlots.append(unit.slot)
         devicesInWork -= unit.count
+        if unit.work.key.batch > 0 { batchesInWork -= 1 }
         onUnitEnded(unit)
+    }
+
+    // MARK: Checkpoints
+
+    /// What there is to write back of units that have been on the wire for a while, or have called for it.
+    ///
+    /// The next time of each is an interval away, whether there was anything or not.
+    func checkpoints() -> [(unit: UnitInWork, checkpoint: Checkpoint)] {
+        guard batchesInWork > 0 else { return [] }
+        let now = MonotonicTime.now()
+        var taken: [(unit: UnitInWork, checkpoint: Checkpoint)] = []
+        for case let unit? in units where unit.checkpointAt <= now {
+            unit.checkpointAt = now.advanced(by: checkpointInterval)
+            if let checkpoint = unit.checkpoint() { taken.append((unit, checkpoint)) }
+        }
+        return taken
+    }
+
+    /// What is known of a unit should be written back as soon as it can be.
+    func callForCheckpoint(_ unit: UnitInWork) {
+        guard unit.work.key.batch > 0 else { return }
+        unit.checkpointAt = loop.now
+        onHaste()
+    }
+
+    // MARK: Giving up
+
+    /// Gives a notification up for everybody, if that is what the answers to this unit say.
+    func considerGivingUp(_ unit: UnitInWork, _ reason: String) {
+        let id = unit.work.key.notification
+        guard givenUp[id] == nil,
+            HopelessRule.givesUp(hopeless: unit.hopeless, devices: unit.count, isAccepted: unit.hasAcceptance),
+            !units.contains(where: { $0?.work.key.notification == id && $0?.hasAcceptance == true })
+        else { return }
+        givenUp[id] = reason
+        mustStopGivenUp = true
+        planPump()
+    }
+
+    /// Those of the notifications that nothing is left of here are written down.
+    func forgetGivenUp(_ notifications: Set<Int64>) {
+        let working = Set(units.lazy.compactMap { $0?.work.key.notification })
+        for id in notifications.subtracting(working) { givenUp[id] = nil }
+    }
+
+    private func stopGivenUp() {
+        mustStopGivenUp = false
+        stop(.hopeless) { givenUp[$0.work.key.notification] != nil }
     }
 
     // MARK: Pauses
@@ -134,14 +197,30 @@ final class SendStage: HTTP2RequestHandler {
         pauses = all
     }
 
+    /// Takes over what a settle has found the pauses to be, which may have found a storm.
+    func learnPauses(_ stored: Set<ScopePause>) {
+        for scope in stored.subtracting(pauses) { logPause(scope) }
+        setPauses(stored)
+    }
+
     /// Stops a scope at once; the next settle writes it down for all others.
     func pause(_ scope: ScopePause) {
         guard pauses.insert(scope).inserted else { return }
         newPauses.insert(scope)
         holdAnew()
+        logPause(scope)
+    }
+
+    private func logPause(_ scope: ScopePause) {
         logger.error(
             "sending is paused",
             [.app: scope.app, .environment: scope.environment?.rawValue, .topic: scope.topic, .reason: scope.reason])
+    }
+
+    /// What covers a device is to be written down anew, since a probe of it has failed.
+    func pauseAgain(_ unit: UnitInWork, _ index: Int) {
+        let place = unit.segment(of: index)
+        newPauses.formUnion(pauses.filter { unit.isHeld(place, by: $0) })
     }
 
     /// What is held and waits in a pool all the same is taken out at the end of this turn.
@@ -203,6 +282,7 @@ extension SendStage: TurnHandler {
     func turnEnded() {
         isPumpPlanned = false
         if mustWithdrawHeld { withdrawHeld() }
+        if mustStopGivenUp { stopGivenUp() }
         if !failedFeeds.isEmpty { giveUpFailed() }
         let now = BootTime(nanoseconds: SystemClock.bootNanoseconds)
         for gateway in gateways { gateway.pump(now, pauses: pauses, ended: endIfDecided) }

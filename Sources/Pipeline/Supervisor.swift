@@ -21,8 +21,9 @@ actor Supervisor {
     let store: QueueStore
     private let mayPoll: LoopSignal
     private let mayMaintain: LoopSignal
+    let mayJudge: LoopSignal
     private var signalsSeen = 0
-    private var isEnding = false
+    private(set) var isEnding = false
     private var isWakePlanned = false
     private var nextLook = MonotonicTime.distantFuture
     private var heardCancels: [Int64] = []
@@ -41,6 +42,7 @@ actor Supervisor {
         store = sessions.queue(on: loop)
         mayPoll = LoopSignal(loop: loop)
         mayMaintain = LoopSignal(loop: loop)
+        mayJudge = LoopSignal(loop: loop)
     }
 
     /// Runs until all lanes have ended.
@@ -50,6 +52,7 @@ actor Supervisor {
         logger.notice("worker started", [.owner: store.owner.description, .lanes: lanes.count])
         await withDiscardingTaskGroup { group in
             group.addTask(executorPreference: loop.taskExecutor) { await self.maintainLoop() }
+            group.addTask(executorPreference: loop.taskExecutor) { await self.judgeLoop() }
             if !settings.once {
                 group.addTask(executorPreference: loop.taskExecutor) { await self.pollLoop() }
             }
@@ -57,6 +60,7 @@ actor Supervisor {
             isEnding = true
             mayPoll.raise()
             mayMaintain.raise()
+            mayJudge.raise()
             // A call that hangs at the end ends with the connection.
             loop.schedule(after: .seconds(1)) { [store] in store.close() }
         }
@@ -186,7 +190,7 @@ actor Supervisor {
         for route in settings.routes { route.token.setClockOffset(ahead) }
     }
 
-    private func counts() async -> LaneCounts {
+    func counts() async -> LaneCounts {
         var counts = LaneCounts()
         for lane in lanes { counts = counts + (await lane.counts) }
         return counts

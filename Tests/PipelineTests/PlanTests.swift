@@ -157,6 +157,26 @@ import Testing
         #expect(late >= .seconds(60) && late <= .milliseconds(60_200))
     }
 
+    @Test("windows are judged at the start, each minute, and every time while what was proposed may become ripe")
+    func judging() {
+        let start = MonotonicTime.now()
+        let at = { (seconds: Int) in start.advanced(by: .seconds(seconds)) }
+        var plan = JudgePlan()
+        plan.saw(proposals: 0, at: start)
+        #expect(plan.isDue(at: start) && !plan.isOwing)
+        plan.judged(at: start)
+        #expect(!plan.isDue(at: at(59)) && plan.isDue(at: at(60)))
+        plan.saw(proposals: 3, at: at(10))
+        #expect(plan.isDue(at: at(10)) && plan.isOwing)
+        plan.judged(at: at(10))
+        plan.saw(proposals: 3, at: at(20))
+        #expect(plan.isDue(at: at(69)) && !plan.isOwing)
+        plan.judged(at: at(69))
+        #expect(!plan.isDue(at: at(70)) && plan.isDue(at: at(129)))
+        plan.saw(proposals: 4, at: at(75))
+        #expect(plan.isDue(at: at(80)) && plan.isOwing)
+    }
+
     @Test("the walk over due rows begins where a full claim began, and at the head after one that was not full")
     func dueWalk() {
         var walk = DueWalk()

@@ -127,13 +127,13 @@ extension QueueStore {
         return try await claim("claim_probe", parameters)
     }
 
-    /// Ends a pause that a worker began, after a push of its scope was accepted.
-    package func endPause(_ pause: ScopePause) async throws(PostgresError) {
+    /// Counts an accepted probe for a pause that a worker began; true when that was enough and the pause is over.
+    package func endPause(_ pause: ScopePause) async throws(PostgresError) -> Bool {
         var parameters = PostgresParameters()
         parameters.add(pause.app)
         parameters.add(pause.environment?.rawValue)
         parameters.add(pause.topic)
-        _ = try await run("end_pause", parameters)
+        return try await run("end_pause", parameters).bool(0, 0)
     }
 
     /// Makes batches of a unit that turned out to have more devices than one batch holds.
@@ -177,7 +177,8 @@ extension QueueStore {
         return (units, unreadable)
     }
 
-    private func pauses(_ result: PostgresResult) throws(PostgresError) -> Set<ScopePause> {
+    /// Reads the rows of `current_pauses`.
+    func pauses(_ result: PostgresResult) throws(PostgresError) -> Set<ScopePause> {
         var pauses: Set<ScopePause> = []
         guard result.rows > 0 else { return pauses }
         let columns = (

@@ -53,6 +53,13 @@ package struct UnitDevices: Sendable {
     package let ids: [Int64]
     /// The tokens in the same order, lower-case hex, joined by one blank each.
     package let tokens: [UInt8]
+
+    /// Describes the devices of one unit in one environment.
+    package init(environment: PushEnvironment, ids: [Int64], tokens: [UInt8]) {
+        self.environment = environment
+        self.ids = ids
+        self.tokens = tokens
+    }
 }
 
 /// What the database says about a unit that this process holds.

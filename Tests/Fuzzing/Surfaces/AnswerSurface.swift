@@ -89,7 +89,7 @@ enum AnswerSurface {
     private static func examineFarewell(_ bytes: [UInt8]) throws(Finding) {
         let farewell = Farewell(debugData: bytes)
         try examineText(farewell.reason)
-        guard farewell.pause != nil else { return }
+        guard farewell.verdict() != nil else { return }
         try require(
             AnswerRules.isKnown(farewell.reason), "only a reason that is known holds a scope", farewell.reason)
     }
