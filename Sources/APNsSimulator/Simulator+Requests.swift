@@ -109,15 +109,14 @@ extension Simulator: TurnHandler {
     /// What the weather does to a connection that has had so many requests.
     private func connectionWeather(_ served: ServedConnection) {
         let weather = judge.weather
-        switch served.requests {
-        case weather.goAwayAfter: planGoAway(GoAway(weather), served)
-        case weather.closeAfter: outbox.append(.end(served, .notify, "close-after"))
-        case weather.abortAfter: outbox.append(.end(served, .abort, "abort-after"))
-        case weather.finishAfter: outbox.append(.end(served, .fin, "finish-after"))
-        case weather.alertAfter: outbox.append(.end(served, .alert, "alert-after"))
-        case weather.muteAfter: outbox.append(.mute(served))
-        default: break
-        }
+        // One that has had more when the weather changes meets it with its next request.
+        func isDue(_ limit: Int) -> Bool { limit > 0 && served.requests >= limit }
+        if isDue(weather.goAwayAfter), !served.isGoingAway { planGoAway(GoAway(weather), served) }
+        if isDue(weather.closeAfter) { outbox.append(.end(served, .notify, "close-after")) }
+        if isDue(weather.abortAfter) { outbox.append(.end(served, .abort, "abort-after")) }
+        if isDue(weather.finishAfter) { outbox.append(.end(served, .fin, "finish-after")) }
+        if isDue(weather.alertAfter) { outbox.append(.end(served, .alert, "alert-after")) }
+        if isDue(weather.muteAfter) { outbox.append(.mute(served)) }
     }
 
     // MARK: Waiting
@@ -168,8 +167,11 @@ extension Simulator: TurnHandler {
             sendHeadersOnly(served, judged)
             loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
         case .abortMidHeaders(let served, let judged):
-            served.wire?.sendRaw(headersCutShort(judged.arrival.stream))
-            loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
+            // Nothing may follow the piece, so what is owed to the sender (SETTINGS, acknowledgements) goes first.
+            loop.schedule(after: Simulator.flushTime) { [self] in
+                served.wire?.sendRaw(headersCutShort(judged.arrival.stream))
+                loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
+            }
         case .end(let served, let end, let cause): served.end(end, cause: cause)
         case .goAway(let served, let goAway, let last): sendGoAway(goAway, served, last)
         case .mute(let served): served.mute()

@@ -100,6 +100,7 @@ extension Lane {
                 stage.pausesStored(pauses)
                 if let stored { stage.learnPauses(stored) }
                 take(settled, reports, asked: asked)
+                announceRetries(settlements)
                 return settled
             } catch {
                 // The lane has closed its own session: its time is over.
@@ -112,6 +113,13 @@ extension Lane {
                 guard MonotonicTime.now() < abandonBy else { return abandon(reports) }
             }
         }
+    }
+
+    /// Nobody says a word when retries fall due, and the poll may have planned to sleep beyond that.
+    private func announceRetries(_ settlements: [UnitSettlement]) {
+        let retries = settlements.lazy.flatMap(\.requeues).filter { $0.state == .ready }
+        guard let first = retries.map(\.delay).min() else { return }
+        retryPlanned(MonotonicTime.now().advanced(by: first))
     }
 
     /// Learns what became of reports, in their order.
@@ -213,8 +221,6 @@ extension Lane {
 
     /// In a transaction of its own, after the settle: two settles at once do not see each other's batches.
     private func finalise(_ settled: [SettledUnit]) async {
-        if let due = stage.firstRetry { retryPlanned(due) }
-        stage.firstRetry = nil
         let open = Set(settled.lazy.filter { !$0.status.isFinal }.map(\.key.notification)).sorted()
         guard !open.isEmpty else { return }
         do throws(PostgresError) {

@@ -127,10 +127,6 @@ extension SendStage {
 
     private func requeue(_ unit: UnitInWork, _ index: Int, _ requeue: Requeue) {
         unit.addRequeue(requeue, devices: [unit.device(index)])
-        if requeue.state == .ready {
-            let due = loop.now.advanced(by: requeue.delay)
-            firstRetry = min(firstRetry ?? due, due)
-        }
         unit.decided(index, .moved)
     }
 

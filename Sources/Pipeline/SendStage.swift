@@ -38,9 +38,6 @@ final class SendStage: HTTP2RequestHandler {
     /// Scopes that this lane has found at fault and not yet written down.
     private(set) var newPauses: Set<ScopePause> = []
 
-    /// When the first of the retries falls due that have come up since the last settle; nil without any.
-    var firstRetry: MonotonicTime?
-
     /// Devices of all units that have not ended.
     private(set) var devicesInWork = 0
     /// Batches among those units: what can be written back in the middle.

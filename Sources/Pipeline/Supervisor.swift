@@ -93,8 +93,9 @@ actor Supervisor {
             var pause = settings.pollInterval
             // What comes up while the question is under way may not be in its answer.
             nextLook = .distantFuture
+            let blocked = await blockedApps()
             do throws(PostgresError) {
-                if let due = try await nextDue() {
+                if let due = try await nextDue(without: blocked) {
                     if due <= .zero { await wakeLanes() }
                     pause = PollPlan.pause(untilDue: due, interval: settings.pollInterval, using: &random)
                 }
@@ -104,7 +105,17 @@ actor Supervisor {
             }
             guard !isEnding else { return }
             nextLook = MonotonicTime.now().advanced(by: pause)
-            _ = await mayPoll.wait(pause)
+            await sleep(until: nextLook, blocked)
+        }
+    }
+
+    /// Sleeps until something is due, or somebody says so, or an app can be sent for again for which it was not asked.
+    private func sleep(until end: MonotonicTime, _ blocked: Set<String>) async {
+        while true {
+            let left = end.since(.now())
+            guard left > .zero else { return }
+            if await mayPoll.wait(blocked.isEmpty ? left : min(left, .seconds(1))) { return }
+            if !blocked.isEmpty, await !blockedApps().isSuperset(of: blocked) { return }
         }
     }
 
@@ -116,10 +127,15 @@ actor Supervisor {
         mayPoll.raise()
     }
 
-    /// When something falls due; apps that no lane can send for do not count, since lanes watch their gateways by themselves.
-    private func nextDue() async throws(PostgresError) -> Duration? {
+    /// The apps that no lane can send for at present; lanes watch their gateways by themselves.
+    private func blockedApps() async -> Set<String> {
         var blocked = Set(laneSettings.apps.map(\.name))
         for lane in lanes where !blocked.isEmpty { blocked.formIntersection(await lane.blockedApps) }
+        return blocked
+    }
+
+    /// When something falls due for the apps that can be sent for.
+    private func nextDue(without blocked: Set<String>) async throws(PostgresError) -> Duration? {
         let apps = laneSettings.apps.filter { !blocked.contains($0.name) }
         return apps.isEmpty ? nil : try await store.nextDue(apps)
     }
