@@ -37,7 +37,6 @@ import Testing
                     for place in 0..<restarts { try restart(rig, place % 2 == 0 ? .fast : .immediate) }
                 }
                 readings.append(try worker.reading())
-                print(round, ContinuousClock.now - start, readings.last!)
             }
             let counts = try await rig.simulator.counts()
             #expect(counts.closed - lost >= 200)
@@ -86,7 +85,8 @@ import Testing
         let all = readings.map(\.description).joined(separator: "\n")
         #expect(after.threads <= before.threads, "\(before)\n\(all)\n\(after)")
         #expect(after.descriptors <= before.descriptors + 2, "\(before)\n\(all)\n\(after)")
-        #expect(after.anonymous <= before.anonymous + 6_000, "\(before)\n\(all)\n\(after)")
+        // A thousand losses cost less than one megabyte and then nothing more: what the allocator keeps.
+        #expect(after.anonymous <= before.anonymous + 4_000, "\(before)\n\(all)\n\(after)")
         for reading in readings {
             // Twice the pool and two, for those that are being replaced.
             #expect(reading.sockets <= 2 * (2 * 8 + 2) + 16, "\(reading)")
