@@ -72,6 +72,12 @@ let package = Package(
             swiftSettings: strictTests),
 
         .target(name: "TestSupport", dependencies: [], path: "Tests/TestSupport", swiftSettings: strictTests),
+        .target(
+            name: "FuzzSurfaces", dependencies: ["APNs", "APNsSimulator", "PushModel", "Telemetry"],
+            path: "Tests/Fuzzing/Surfaces", swiftSettings: strictTests),
+        .testTarget(
+            name: "FuzzingTests", dependencies: ["FuzzSurfaces", "APNs", "TestSupport"], path: "Tests/Fuzzing/Suite",
+            swiftSettings: strictTests),
         suite("TelemetryTests", uses: ["Telemetry"]),
         suite("ReactorTests", uses: ["Reactor", "CLinux", "Telemetry"]),
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
@@ -79,13 +85,16 @@ let package = Package(
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
-        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "Reactor"]),
+        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "HTTP2", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
+        suite("ChaosTests", uses: ["TestSupport"]),
         suite(
             "EndToEndTests",
             uses: [
                 "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
             ]),
+        // Real processes only, as for EndToEndTests: the executable is built, not imported.
+        suite("IncidentTests", uses: ["pgpush", "TestSupport"]),
     ]
 )

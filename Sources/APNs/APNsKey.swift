@@ -60,31 +60,3 @@ package struct APNsCredentials: Sendable {
         self.bundleID = id
     }
 }
-
-/// Text of settings: what may be shown of it and what it may hold.
-enum SettingText {
-    /// Without blanks, line breaks and quotes at either end: secrets mounted as files often end in a line break.
-    static func trimmed(_ text: String) -> String {
-        func isMargin(_ byte: UInt8) -> Bool { byte <= 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") }
-        var bytes = Array(text.utf8)[...]
-        while let first = bytes.first, isMargin(first) { bytes.removeFirst() }
-        while let last = bytes.last, isMargin(last) { bytes.removeLast() }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-
-    static func isLetterOrDigit(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "a")...UInt8(ascii: "z"):
-            true
-        default: false
-        }
-    }
-
-    /// The value in quotes when it is short and printable, else only its length: somebody may have put a key there.
-    static func shown(_ text: String) -> String {
-        if text.isEmpty { return "empty" }
-        let isPrintable = text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f }
-        return isPrintable && text.utf8.count <= 60 ? "\"\(text)\"" : "a text of \(text.utf8.count) bytes"
-    }
-}

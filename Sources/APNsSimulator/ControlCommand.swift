@@ -15,6 +15,7 @@ package enum ControlCommand: Equatable, Sendable {
     case abort(Target)
     case finish(Target)
     case mute(Target)
+    case alert(Target)
     case answerHeld
     case expireTokens
     case revoke(key: String, isRevoked: Bool)
@@ -31,8 +32,8 @@ package enum ControlCommand: Equatable, Sendable {
     package enum Milestone: String, CaseIterable, Sendable {
         /// Requests that arrived, that were answered, that were accepted, that wait, that ended unanswered.
         case requests, answered, accepted, held, unanswered
-        /// Connections that were ever opened, that have ended, that are open.
-        case opened, closed, open
+        /// TCP connections that were ever accepted, connections that were ever opened, that have ended, that are open.
+        case knocks, opened, closed, open
     }
 
     /// The lines of `help` and of `--help`: a command and what it does.
@@ -51,6 +52,7 @@ package enum ControlCommand: Equatable, Sendable {
         ("close [N]", "TLS close and TCP end, without GOAWAY"),
         ("abort [N]", "TCP reset"),
         ("finish [N]", "TCP end without a word"),
+        ("alert [N]", "a fatal TLS alert and TCP end"),
         ("mute [N]", "the connection stays open and is dead"),
         ("answer-held", "answer at once, with 200, what waits"),
         ("expire-tokens", "all provider tokens seen so far have expired; newer ones are good"),
@@ -82,6 +84,7 @@ package enum ControlCommand: Equatable, Sendable {
         case ("close", 0...1): return readTarget(arguments).map(ControlCommand.close)
         case ("abort", 0...1): return readTarget(arguments).map(ControlCommand.abort)
         case ("finish", 0...1): return readTarget(arguments).map(ControlCommand.finish)
+        case ("alert", 0...1): return readTarget(arguments).map(ControlCommand.alert)
         case ("mute", 0...1): return readTarget(arguments).map(ControlCommand.mute)
         case ("revoke", 1): return .revoke(key: arguments[0], isRevoked: true)
         case ("restore", 1): return .revoke(key: arguments[0], isRevoked: false)

@@ -50,10 +50,10 @@ package struct CredentialFolder: Sendable {
     }
 
     /// What the server shows to clients.
-    package func serverContext(_ form: CertificateForm, alpn: [String]) throws -> TLSServerContext {
+    package func serverContext(_ face: TLSFace) throws -> TLSServerContext {
         do throws(TLSError) {
-            let (chain, key) = try identity(form)
-            return try TLSServerContext(certificateChainPEM: chain, privateKeyPEM: key, alpn: alpn)
+            let (chain, key) = try identity(face.certificate)
+            return try TLSServerContext(certificateChainPEM: chain, privateKeyPEM: key, alpn: face.alpn.names)
         } catch {
             throw SimulatorError.credentials("the server certificate in \(path) cannot be used: \(error)")
         }

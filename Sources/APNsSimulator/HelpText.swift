@@ -26,7 +26,8 @@ package enum HelpText {
 
     private static let controlNotes = """
           One command a line. A command may begin with #TAG and a blank; its answer then begins so too. Answers begin with ok or
-          error. Without a number, goaway, close, abort, finish and mute mean all open connections.
+          error. Without a number, goaway, close, abort, finish, alert and mute mean all open
+          connections.
 
         """
 

@@ -55,9 +55,9 @@ package struct Judge: Sendable {
 
     /// Starts counting again; magic tokens that work once work again.
     package mutating func forget() {
-        let connections = (tally.opened, tally.closed)
+        let connections = (tally.knocks, tally.opened, tally.closed)
         tally = Tally()
-        (tally.opened, tally.closed) = connections
+        (tally.knocks, tally.opened, tally.closed) = connections
     }
 
     /// An `apns-id` for a request that brought none, upper-case as Apple's are.

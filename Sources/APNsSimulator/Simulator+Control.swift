@@ -58,6 +58,7 @@ extension Simulator {
         case .close(let target): reply(each(target) { $0.end(.notify, cause: "control") })
         case .abort(let target): reply(each(target) { $0.end(.abort, cause: "control") })
         case .finish(let target): reply(each(target) { $0.end(.fin, cause: "control") })
+        case .alert(let target): reply(each(target) { $0.end(.alert, cause: "control") })
         case .mute(let target): reply(each(target) { $0.mute() })
         }
     }
@@ -74,7 +75,11 @@ extension Simulator {
 
     private func set(_ name: String, _ value: String) -> String {
         guard let setting = WeatherSetting.named(name) else { return "error there is no setting \(name)" }
-        change { _ = setting.apply(&$0, value) }
+        var trial = judge.weather
+        _ = setting.apply(&trial, value)
+        // A certificate that cannot be made leaves everything as it is.
+        do { _ = try context(for: trial.face) } catch { return "error \(error)" }
+        change { $0 = trial }
         return "ok"
     }
 
@@ -148,6 +153,7 @@ extension Simulator {
         case .accepted: judge.tally.accepted
         case .unanswered: judge.tally.unanswered
         case .held: connections.values.reduce(0) { $0 + $1.held.count }
+        case .knocks: judge.tally.knocks
         case .opened: judge.tally.opened
         case .closed: judge.tally.closed
         case .open: connections.count

@@ -110,6 +110,7 @@ extension Simulator: TurnHandler {
         case weather.closeAfter: outbox.append(.end(served, .notify, "close-after"))
         case weather.abortAfter: outbox.append(.end(served, .abort, "abort-after"))
         case weather.finishAfter: outbox.append(.end(served, .fin, "finish-after"))
+        case weather.alertAfter: outbox.append(.end(served, .alert, "alert-after"))
         case weather.muteAfter: outbox.append(.mute(served))
         default: break
         }

@@ -150,7 +150,7 @@ extension Simulator {
 
     private func admit(_ gate: Gate) {
         do {
-            try gate.admit(judge.weather.admission)
+            try gate.admit(judge.weather.admission, context(for: judge.weather.face))
         } catch {
             // Somebody else has taken the port meanwhile; tried again, with the weather of that time.
             loop.schedule(after: .milliseconds(100)) { [weak self, weak gate] in

@@ -18,7 +18,9 @@ import TLS
 package final class Simulator {
     let loop: EventLoop
     let options: SimulatorOptions
-    let tls: TLSServerContext
+    private let folder: CredentialFolder
+    /// Kept for good: connections hold on to what they were shown.
+    private var contexts: [TLSFace: TLSServerContext] = [:]
     let journal: Journal
     var judge: Judge
     /// The weather of the start, to come back to.
@@ -49,12 +51,22 @@ package final class Simulator {
         self.loop = loop
         self.options = options
         climate = options.weather
-        tls = try folder.serverContext(options.certificate, alpn: options.alpn)
+        self.folder = folder
         journal = try Journal(path: options.journalPath, bodies: options.journalBodies, complain: complain)
         var rules = PushRules(bundleIDs: Set(options.effectiveBundleIDs), isStrict: options.isStrict)
         rules.minimumTokenLength = options.minimumTokenLength
         let keys = try [folder.registeredKey()] + options.keys.map { try $0.load() }
         judge = Judge(rules: rules, registry: KeyRegistry(keys: keys), weather: options.weather, seed: options.seed)
+        // A folder that is of no use ends the simulator before it listens.
+        _ = try context(for: climate.face)
+    }
+
+    /// What new connections are shown.
+    func context(for face: TLSFace) throws -> TLSServerContext {
+        if let known = contexts[face] { return known }
+        let context = try folder.serverContext(face)
+        contexts[face] = context
+        return context
     }
 
     // MARK: Start and end
@@ -65,7 +77,7 @@ package final class Simulator {
         gates = [Gate(simulator: self, environment: shared, port: options.port)]
         if let port = options.sandboxPort { gates.append(Gate(simulator: self, environment: .sandbox, port: port)) }
         // The ports are found out even when the weather wants them closed.
-        for gate in gates { try gate.admit(.open) }
+        for gate in gates { try gate.admit(.open, context(for: climate.face)) }
         weatherChanged()
     }
 
@@ -96,6 +108,11 @@ package final class Simulator {
 
     // MARK: Connections
 
+    func knocked() {
+        judge.tally.knocks += 1
+        planTurn()
+    }
+
     func opened(_ wire: HTTP2ServerConnection, _ environment: SimulatedEnvironment?) {
         let served = ServedConnection(number: nextNumber, environment: environment, wire: wire, now: loop.now)
         nextNumber += 1
@@ -105,10 +122,18 @@ package final class Simulator {
         journal.noteOpened(served.number, served.place)
         planTurn()
         switch judge.weather.admission {
-        case .open, .refuse, .silent, .cut: welcome(served)
+        case .open, .refuse, .silent, .cut:
+            if judge.weather.face.alpn == .http1 { speakHTTP1(served) } else { welcome(served) }
         case .abort: served.end(.abort, cause: "admission")
         case .mute: served.mute()
         }
+    }
+
+    /// Says, as a server of an older age does, that it has not understood a word, and hangs up.
+    private func speakHTTP1(_ served: ServedConnection) {
+        let text = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 11\r\n\r\nBad Request"
+        served.wire?.sendRaw(Array(text.utf8))
+        loop.schedule(after: Simulator.flushTime) { [weak served] in served?.end(.notify, cause: "HTTP/1.1") }
     }
 
     /// Sends the first SETTINGS, at once or as late as the weather wants.
@@ -170,25 +195,27 @@ final class Gate: HTTP2ServerHandler {
         self.port = port
     }
 
-    /// Listens, again on the same port, in the way that the weather wants.
-    func admit(_ form: AdmissionForm) throws {
+    /// Listens, again on the same port, in the way that the weather wants; new connections are shown `tls`.
+    func admit(_ form: AdmissionForm, _ tls: TLSServerContext) throws {
+        server?.tls = tls
         if form == admission { return }
         close()
         switch form {
         case .refuse: break
         case .silent, .cut:
             spoilt = try SpoiltGate(
-                loop: simulator.loop, address: simulator.options.address, port: port, cuts: form == .cut)
-        case .open, .abort, .mute: try open()
+                loop: simulator.loop, address: simulator.options.address, port: port, cuts: form == .cut
+            ) { [unowned simulator] in simulator.knocked() }
+        case .open, .abort, .mute: try open(tls)
         }
         admission = form
     }
 
-    private func open() throws {
+    private func open(_ tls: TLSServerContext) throws {
         var configuration = HTTP2ServerConfiguration()
         configuration.initialSettings = nil
         let server = try HTTP2Server(
-            loop: simulator.loop, address: simulator.options.address, port: port, tls: simulator.tls,
+            loop: simulator.loop, address: simulator.options.address, port: port, tls: tls,
             configuration: configuration, handler: self)
         port = server.port
         self.server = server
@@ -203,6 +230,7 @@ final class Gate: HTTP2ServerHandler {
         admission = .refuse
     }
 
+    func knocked() { simulator.knocked() }
     func opened(_ connection: HTTP2ServerConnection) { simulator.opened(connection, environment) }
     func received(_ request: HTTP2ServerRequest, on connection: HTTP2ServerConnection) {
         simulator.received(request, on: connection)

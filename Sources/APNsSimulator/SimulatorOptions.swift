@@ -13,8 +13,6 @@ package struct SimulatorOptions: Sendable {
     package var teamID = "SIMTEAM001"
     package var bundleIDs: [String] = []
     package var keys: [KeyOption] = []
-    package var certificate = CertificateForm.good
-    package var alpn = ["h2"]
     package var isStrict = false
     package var minimumTokenLength = 64
     package var journalPath: String?
@@ -138,20 +136,6 @@ package struct SimulatorOption: Sendable {
         ) { options, value in
             guard let key = KeyOption(value) else { return false }
             options.keys.append(key)
-            return true
-        },
-        SimulatorOption(
-            name: "certificate", argument: CertificateForm.allCases.map(\.rawValue).joined(separator: "|"),
-            summary: "what the server shows (good)"
-        ) { options, value in
-            guard let form = CertificateForm(rawValue: value) else { return false }
-            options.certificate = form
-            return true
-        },
-        SimulatorOption(name: "alpn", argument: "h2|http/1.1|none", summary: "what the server agrees to (h2)") {
-            options, value in
-            guard ["h2", "http/1.1", "none"].contains(value) else { return false }
-            options.alpn = value == "none" ? [] : [value]
             return true
         },
         flag("strict", "refuse what Apple accepts and then may not deliver (see warnings in the journal)") {

@@ -7,14 +7,19 @@ import Reactor
 final class SpoiltGate: IOHandler {
     private let loop: EventLoop
     private let cuts: Bool
+    private let knocked: () -> Void
     private let listener: Int32
     private var registration: IORegistration?
     private var victims: [Int32: Victim] = [:]
 
-    /// Listens; `cuts` resets a connection once its first bytes have come, else it is left without an answer.
-    init(loop: EventLoop, address: String, port: UInt16, cuts: Bool) throws {
+    /// Listens.
+    ///
+    /// `cuts` resets a connection once its first bytes have come, else it is left without an answer; `knocked` is called for each
+    /// that is accepted.
+    init(loop: EventLoop, address: String, port: UInt16, cuts: Bool, knocked: @escaping () -> Void) throws {
         self.loop = loop
         self.cuts = cuts
+        self.knocked = knocked
         listener = try TCPSocket.listen(host: address, port: port)
         do {
             registration = try loop.register(listener, .readable, self)
@@ -27,6 +32,7 @@ final class SpoiltGate: IOHandler {
     func ready(_ events: IOEvents) {
         // Out of descriptors: whoever knocks goes on knocking until others have left.
         guard let descriptor = try? TCPSocket.accept(listener) else { return }
+        knocked()
         do {
             victims[descriptor] = try Victim(loop: loop, descriptor: descriptor, isCut: cuts) { [weak self] in
                 self?.victims[descriptor] = nil

@@ -33,6 +33,8 @@ package struct Tally: Sendable {
     package private(set) var repeatedAccepted = 0
     /// The first of the tokens that were accepted more than once.
     package private(set) var repeatedExamples: [String] = []
+    /// TCP connections that were accepted, whatever became of their handshake.
+    package internal(set) var knocks = 0
     /// Connections that were opened, and those that have ended.
     package internal(set) var opened = 0
     package internal(set) var closed = 0
@@ -98,6 +100,6 @@ package struct Tally: Sendable {
         return "{\"requests\":\(requests),\"answered\":\(answered),\"accepted\":\(accepted),"
             + "\"unanswered\":\(unanswered),\"distinct_accepted\":\(distinctAccepted),"
             + "\"repeated_accepted\":\(repeatedAccepted),\"repeated_examples\":[\(examples)],\"warned\":\(warned),"
-            + "\"opened\":\(opened),\"closed\":\(closed),\"outcomes\":[\(lines.joined(separator: ","))]}"
+            + "\"knocks\":\(knocks),\"opened\":\(opened),\"closed\":\(closed),\"outcomes\":[\(lines.joined(separator: ","))]}"
     }
 }

@@ -56,11 +56,14 @@ package struct Weather: Sendable {
     package var closeAfter = 0
     package var abortAfter = 0
     package var finishAfter = 0
+    package var alertAfter = 0
     package var muteAfter = 0
     /// How long a connection may be idle; zero: for ever.
     package var idleLimit = Duration.zero
     /// What happens to new connections.
     package var admission = AdmissionForm.open
+    /// What new connections are shown and what is agreed with them.
+    package var face = TLSFace()
 
     /// Good weather.
     package init() {}
@@ -122,4 +125,25 @@ package enum AdmissionForm: String, Sendable, CaseIterable {
     case abort
     /// Accepted and never served: no SETTINGS, no answer to anything.
     case mute
+}
+
+/// What the service shows and agrees to in a TLS handshake.
+package struct TLSFace: Hashable, Sendable {
+    package var certificate = CertificateForm.good
+    package var alpn = ALPNForm.http2
+
+    /// A server as it should be.
+    package init() {}
+}
+
+/// What is agreed by ALPN.
+package enum ALPNForm: String, Sendable, CaseIterable {
+    case http2 = "h2"
+    /// HTTP/1.1 if the client offers that, else nothing; and it is spoken: an error in plain text.
+    case http1 = "http/1.1"
+    /// Nothing; HTTP/2 is spoken all the same.
+    case none
+
+    /// The names in order of preference.
+    package var names: [String] { self == .none ? [] : [rawValue] }
 }

@@ -88,9 +88,12 @@ package struct WeatherSetting: Sendable {
         count("close-after", \.closeAfter, "each connection is closed (TLS, FIN) after so many requests; 0 = never"),
         count("abort-after", \.abortAfter, "each connection is reset (RST) after so many requests; 0 = never"),
         count("finish-after", \.finishAfter, "each connection is closed (FIN) after so many requests; 0 = never"),
+        count("alert-after", \.alertAfter, "each connection gets a fatal TLS alert after so many requests; 0 = never"),
         count("mute-after", \.muteAfter, "each connection goes dead, but open, after so many requests; 0 = never"),
         milliseconds("idle-ms", \.idleLimit, "idle connections get GOAWAY IdleTimeout after this; 0 = never"),
         choice("admission", \.admission, "what happens to new connections"),
+        choice("certificate", \.face.certificate, "what new connections are shown"),
+        choice("alpn", \.face.alpn, "what is agreed with new connections; http/1.1 is also spoken"),
     ]
 
     // MARK: Kinds of switches

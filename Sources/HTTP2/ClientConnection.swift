@@ -278,7 +278,12 @@ import Telemetry
             gate.settings(maxConcurrentStreams: session.peerMaxConcurrentStreams)
             pool.wake()
         }
-        if let goAway = events.goAway { drain(goAway) }
+        if let goAway = events.goAway {
+            drain(goAway.fault)
+            if !goAway.debugData.isEmpty {
+                pool.onFarewell?(HTTP2Farewell(connection: number, debugData: goAway.debugData))
+            }
+        }
         settleEnded(session.takeEnded())
         settleComplete(session, events.complete)
     }

@@ -44,8 +44,8 @@ struct SessionEvents {
     var complete: [(slot: Int32, stream: Int32)] = []
     /// The peer's SETTINGS have come.
     var settings = false
-    /// The peer's GOAWAY has come.
-    var goAway: HTTP2Fault?
+    /// The peer's GOAWAY has come, with its debug data.
+    var goAway: (fault: HTTP2Fault, debugData: [UInt8])?
 }
 
 /// The protocol state of one client connection; slots are indices of the pool's `RequestTable`.

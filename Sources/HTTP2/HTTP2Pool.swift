@@ -30,6 +30,8 @@ package final class HTTP2Pool {
     var evaluationTimer: LoopTimer?
     var evaluationDue = MonotonicTime.distantFuture
 
+    /// Called with what a peer says when it closes a connection; on the loop, never inside nghttp2.
+    package var onFarewell: ((HTTP2Farewell) -> Void)?
     private var handler: (any HTTP2RequestHandler)?
     private let wheel: DeadlineWheel
     private var wheelTimer: LoopTimer?
@@ -56,7 +58,8 @@ package final class HTTP2Pool {
         self.handler = handler
         self.logger = logger
         let now = MonotonicTime.now()
-        table = RequestTable(capacity: configuration.queueLimit + configuration.maxStreamsPerConnection)
+        // It grows by need: a process with many apps has many pools that are never busy.
+        table = RequestTable(capacity: 64)
         names = SessionNames(configuration)
         wheel = DeadlineWheel(now: now)
         policy = ConnectPolicy(
@@ -94,6 +97,15 @@ package final class HTTP2Pool {
         max(1, connections.reduce(0) { $0 + ($1.isUsable ? $1.gate.limit : 0) })
     }
 
+    /// Whether a connection is open for requests.
+    package var isConnected: Bool { connections.contains { $0.state == .open } }
+    /// Whether no connection carries anything, and the last attempt to open one failed.
+    package var isCutOff: Bool {
+        statistics.lastConnectFault != nil && !connections.contains { $0.state == .open || $0.state == .draining }
+    }
+    /// How many requests have been answered since the pool was made.
+    package var answered: UInt64 { statistics.answered }
+
     /// Ends the waiting requests whose tag is chosen, as `.notProcessed(.withdrawn)`.
     package func withdraw(where isChosen: (UInt64) -> Bool) {
         let fault = HTTP2Fault(.withdrawn, "the request was withdrawn before it was sent")
@@ -123,6 +135,7 @@ package final class HTTP2Pool {
         endWaiting(table.waiting, HTTP2Fault(.closed, "the pool was closed"))
         for timer in [wheelTimer, evaluationTimer].compactMap(\.self) { loop.cancel(timer) }
         handler = nil
+        onFarewell = nil
         for drainer in drainers { drainer.resume() }
         drainers.removeAll()
     }

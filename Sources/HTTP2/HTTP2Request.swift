@@ -157,6 +157,16 @@ package struct HTTP2Response: Sendable {
     package subscript(_ name: String) -> String? { fields.first { $0.name == name }?.value }
 }
 
+/// What a peer said when it closed a connection (the debug data of GOAWAY).
+package struct HTTP2Farewell: Sendable {
+    /// How many bytes are kept.
+    package static let limit = 4096
+    /// The connection; it takes no more requests.
+    package let connection: UInt32
+    /// At most `limit` bytes of any kind, at least one.
+    package let debugData: [UInt8]
+}
+
 /// Who is told what became of requests; called on the loop, never inside nghttp2, so the pool may be used at once.
 package protocol HTTP2RequestHandler: AnyObject {
     /// Called exactly once for each request that `submit` took.

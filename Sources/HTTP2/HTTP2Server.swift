@@ -54,6 +54,8 @@ package struct HTTP2ServerRequest: Sendable {
 
 /// Who answers; called on the loop, never inside nghttp2, so everything of the connection may be called at once.
 package protocol HTTP2ServerHandler: AnyObject {
+    /// A TCP connection was accepted; its handshake is to come.
+    func knocked()
     /// The handshake is complete; SETTINGS have not been read yet.
     func opened(_ connection: HTTP2ServerConnection)
     /// A request is complete.
@@ -65,6 +67,7 @@ package protocol HTTP2ServerHandler: AnyObject {
 }
 
 extension HTTP2ServerHandler {
+    package func knocked() {}
     package func opened(_ connection: HTTP2ServerConnection) {}
     package func streamClosed(_ streamID: Int32, code: UInt32, on connection: HTTP2ServerConnection) {}
     package func closed(_ connection: HTTP2ServerConnection) {}
@@ -84,7 +87,8 @@ package final class HTTP2Server: IOHandler {
     let loop: EventLoop
     let configuration: HTTP2ServerConfiguration
     let handler: any HTTP2ServerHandler
-    private let tls: TLSServerContext
+    /// What connections that are accepted from now on are shown.
+    package var tls: TLSServerContext
     private var listener: Int32?
     private var registration: IORegistration?
     private var live: [ObjectIdentifier: HTTP2ServerConnection] = [:]
@@ -139,6 +143,7 @@ package final class HTTP2Server: IOHandler {
 
     private func adopt(_ descriptor: Int32) {
         accepted += 1
+        handler.knocked()
         guard let stream = try? TLSStream(server: tls, descriptor: descriptor) else {
             Glibc.close(descriptor)
             return

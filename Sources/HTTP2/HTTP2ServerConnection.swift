@@ -15,6 +15,8 @@ package enum HTTP2ServerEnd: Sendable {
     case fin
     /// A TCP reset.
     case abort
+    /// A fatal TLS alert and FIN.
+    case alert
 }
 
 /// One client's connection, on the server's loop.
@@ -206,6 +208,7 @@ package enum HTTP2ServerEnd: Sendable {
         case .notify: gone { transport.close() }
         case .fin: gone { transport.abandon() }
         case .abort: gone { transport.close(reset: true) }
+        case .alert: gone { transport.refuse() }
         }
     }
 

@@ -54,11 +54,12 @@ private func clientGotFrame(
         if header.flags & FrameFlag.ack == 0 { unsafe with(user, ()) { $0.settingsCame() } }
     case FrameType.goAway:
         let goAway = unsafe frame.pointee.goaway
-        let debug = unsafe cleanedText(
-            UnsafeRawBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len))
+        let debug = unsafe UnsafeRawBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)
         let code = unsafe goAway.error_code
-        let words = "the peer goes away: \(errorName(code))" + (debug.isEmpty ? "" : " \(debug)")
-        unsafe with(user, ()) { $0.goAwayCame(HTTP2Fault(.goAway, native: Int(code), words)) }
+        let text = unsafe cleanedText(debug)
+        let words = "the peer goes away: \(errorName(code))" + (text.isEmpty ? "" : " \(text)")
+        let bytes = unsafe [UInt8](debug.prefix(HTTP2Farewell.limit))
+        unsafe with(user, ()) { $0.goAwayCame(HTTP2Fault(.goAway, native: Int(code), words), bytes) }
     default: break
     }
     return 0

@@ -212,8 +212,9 @@ import Glibc
         hasEvents = true
     }
 
-    func goAwayCame(_ fault: HTTP2Fault) {
-        events.goAway = fault
+    func goAwayCame(_ fault: HTTP2Fault, _ debugData: [UInt8]) {
+        // Of two in a row, the one that says something.
+        if events.goAway == nil || !debugData.isEmpty { events.goAway = (fault, debugData) }
         hasEvents = true
     }
 

@@ -111,6 +111,12 @@ protocol TransportOwner: AnyObject {
         release()
     }
 
+    /// Ends at once by a fatal TLS alert and FIN; the owner hears nothing more.
+    func refuse() {
+        if state == .open { stream.alert() }
+        release()
+    }
+
     /// Writes what is left, then ends and waits, at most two seconds, for the peer to do the same.
     ///
     /// Closing at once would reset the connection when the peer's bytes are unread, and take our last ones with it.

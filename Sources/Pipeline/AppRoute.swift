@@ -33,38 +33,42 @@ package struct AppRoute: Sendable {
     }
 
     /// Opens the way on one lane; nothing is connected before the first push.
-    func open(
-        on loop: EventLoop, stage: SendStage, connections: Int, _ settings: LaneSettings, _ logger: Logger
-    ) -> OpenRoute {
-        let pools = [PushEnvironment.production, .sandbox].map { environment in
-            var configuration = HTTP2PoolConfiguration(
-                host: hosts[environment].host, port: hosts[environment].port)
+    func open(over gateways: Gateways, stage: SendStage, _ settings: LaneSettings, _ logger: Logger) -> OpenRoute {
+        for environment in [PushEnvironment.production, .sandbox] {
+            stage.attach(
+                PushFeed(
+                    app: served.name, environment: environment, gateway: gateways.gateway(for: self, environment),
+                    stage: stage, settings: settings, logger: logger))
+        }
+        return OpenRoute(route: self, logger: logger)
+    }
+}
+
+extension Gateways {
+    /// The gateways of a lane that may have so many connections to each.
+    convenience init(loop: EventLoop, stage: SendStage, connections: Int, logger: Logger) {
+        self.init { route, endpoint in
+            var configuration = HTTP2PoolConfiguration(host: endpoint.host, port: endpoint.port)
             configuration.maxConnections = connections
             configuration.queueLimit = 1024
             configuration.responseFields = PushResult.responseFields
             let pool = HTTP2Pool(
-                loop: loop, configuration: configuration, tls: tls, authorization: token, handler: stage,
+                loop: loop, configuration: configuration, tls: route.tls, authorization: route.token, handler: stage,
                 logger: logger)
-            let feed = PushFeed(pool: pool, token: token, loop: loop, requestTimeout: settings.requestTimeout)
-            stage.attach(feed, app: served.name, environment: environment)
-            return pool
+            return Gateway(pool: pool, token: route.token, loop: loop)
         }
-        return OpenRoute(route: self, pools: pools, logger: logger)
     }
 }
 
 /// An app's way to Apple on one lane; loop-confined.
 final class OpenRoute {
     private let route: AppRoute
-    private let pools: [HTTP2Pool]
     private let heads: APNsRequestHeads
-
     private let logger: Logger
 
-    init(route: AppRoute, pools: [HTTP2Pool], logger: Logger) {
+    init(route: AppRoute, logger: Logger) {
         self.logger = logger
         self.route = route
-        self.pools = pools
         heads = APNsRequestHeads(bundleID: route.bundleID)
     }
 
@@ -74,11 +78,13 @@ final class OpenRoute {
     ) -> UnitInWork {
         let content = work.content
         let lay = { (head: HTTP2RequestHead) in
-            UnitInWork(
+            let unit = UnitInWork(
                 work: work, devices: devices, claimed: claimed, lease: lease, isProbe: isProbe,
                 topic: content.effectiveTopic(bundleID: self.route.bundleID) ?? "",
                 pathPrefix: self.pathPrefix(content),
                 head: head)
+            unit.lateAt = work.dueTime / 1_000_000 + self.route.served.maxLateness.components.seconds
+            return unit
         }
         do throws(APNsError) {
             return lay(try heads.head(for: content, now: DatabaseClock.unixSeconds))
@@ -96,7 +102,4 @@ final class OpenRoute {
         guard content.channelID != nil else { return "/3/device/" }
         return APNsPath.broadcast(bundleID: route.bundleID) ?? "/4/broadcasts/apps/"
     }
-
-    /// Closes all connections; what was written and not answered is unknown.
-    func close() { for pool in pools { pool.close() } }
 }

@@ -14,14 +14,17 @@ struct DueWalk {
     /// No entry: from the head.
     private(set) var since: [String: DueMark] = [:]
 
-    /// Learns from a claim of at most `limit` units.
-    mutating func claimed(_ units: [WorkUnit], limit: Int) {
-        guard units.count >= limit else { return since.removeAll() }
-        var earliest: [String: DueMark] = [:]
+    /// Learns from a claim with a limit for each app.
+    mutating func claimed(_ units: [WorkUnit], _ asked: [ClaimShare]) {
+        var earliest: [String: (mark: DueMark, count: Int)] = [:]
         for unit in units {
             let mark = DueMark(time: unit.dueTime, notification: unit.key.notification)
-            earliest[unit.content.app] = min(mark, earliest[unit.content.app] ?? mark)
+            let known = earliest[unit.content.app] ?? (mark, 0)
+            earliest[unit.content.app] = (min(mark, known.mark), known.count + 1)
         }
-        since = earliest
+        for share in asked {
+            let found = earliest[share.app.name]
+            since[share.app.name] = found.flatMap { $0.count >= share.limit ? $0.mark : nil }
+        }
     }
 }

@@ -16,7 +16,7 @@ extension Lane {
             let found = await claimRound()
             guard phase == .running else { break }
             if found { continue }
-            if outstanding == 0 && (isDrained || isCutOff) { break }
+            if settings.once, outstanding == 0, isDrained { break }
             _ = await mayClaim.wait(untilNextRound)
         }
         isClaiming = false
@@ -24,40 +24,44 @@ extension Lane {
         ended.signal.raise()
     }
 
-    /// With `once`: everything was empty when last asked, so nothing more will be claimed.
-    private var isDrained: Bool { settings.once && schedule.isIdle(at: .now()) }
-
-    /// With `once`: no gateway has been in reach for long; what is due stays where it is.
-    private var isCutOff: Bool {
-        guard settings.once,
-            settings.apps.allSatisfy({ !stage.isReachable($0.name, for: settings.unreachableLimit) })
+    /// With `once`: everything was empty when last asked, so nothing more will be claimed, and what cannot be sent for has been so
+    /// for long: its rows stay where they are.
+    private var isDrained: Bool {
+        let open = settings.apps.filter { stage.isReachable($0.name) }.map(\.name)
+        let cutOff = settings.apps.filter { !open.contains($0.name) }
+        guard schedule.isIdle(open, at: .now()),
+            !cutOff.contains(where: { stage.isReachable($0.name, for: settings.unreachableLimit) })
         else { return false }
-        wasCutOff = true
+        wasCutOff = !cutOff.isEmpty
         return true
     }
 
     /// While work is under way, new work may come at any time; an idle lane sleeps until it is woken.
+    ///
+    /// An app that cannot be sent for is looked at again and again.
     private var untilNextRound: Duration? {
-        outstanding > 0 || !schedule.isIdle(at: .now()) ? ClaimSchedule.pause : nil
+        outstanding > 0 || !schedule.isIdle(settings.apps.map(\.name), at: .now()) ? ClaimSchedule.pause : nil
     }
+
+    /// The apps that the lane would not claim for at present, since their gateways fail or are out of reach.
+    var blockedApps: Set<String> { Set(settings.apps.map(\.name).filter { !stage.isReachable($0) }) }
 
     /// Asks once for each kind of work that is worth asking for; true when something was found.
     private func claimRound() async -> Bool {
         var found = false
-        for kind in ClaimKind.allCases where phase == .running && schedule.isAwake(kind, at: .now()) {
-            if kind == .probe && stage.pauses.isEmpty {
-                schedule.foundNothing(kind, at: .now())
-                continue
-            }
-            let room = room(for: kind)
-            guard room > 0, !reachableApps.isEmpty else { continue }
+        for kind in ClaimKind.allCases where phase == .running {
+            let asked = whatToAsk(kind)
+            guard !asked.isEmpty else { continue }
             let wakes = schedule.wakes
             do throws(PostgresError) {
-                if try await claim(kind, room) {
-                    schedule.foundWork(kind)
-                    found = true
-                } else if schedule.wakes == wakes {
-                    schedule.foundNothing(kind, at: .now())
+                let brought = try await claim(kind, asked)
+                if !brought.isEmpty { found = true }
+                let names = asked.map(\.app.name)
+                schedule.foundWork(kind, names.filter(brought.contains))
+                // A claim that looks for the first app that has something says nothing about the others.
+                let isWhole = brought.isEmpty || kind == .batches || kind == .notifications
+                if schedule.wakes == wakes, isWhole {
+                    schedule.foundNothing(kind, names.filter { !brought.contains($0) }, at: .now())
                 }
             } catch {
                 await pauseAfter(error, "claim failed")
@@ -67,24 +71,43 @@ extension Lane {
         return found
     }
 
-    /// The apps whose gateways can be reached, as far as anybody knows; the others are tried with a bare connection.
-    private var reachableApps: [ServedApp] { settings.apps.filter { stage.isReachable($0.name) } }
-
-    private func room(for kind: ClaimKind) -> Int {
-        let capacity = plan.capacity(streams: stage.streams)
+    /// The apps to ask for, with how much of each: those whose gateways can be reached, as far as anybody knows, that have room and
+    /// were not empty a moment ago.
+    private func whatToAsk(_ kind: ClaimKind) -> [ClaimShare] {
+        let now = MonotonicTime.now()
+        let apps = settings.apps.filter { schedule.isAwake(kind, $0.name, at: now) && stage.isReachable($0.name) }
+        if kind == .probe && stage.pauses.isEmpty {
+            schedule.foundNothing(kind, apps.map(\.name), at: now)
+            return []
+        }
+        let rooms = apps.map { ClaimShare(app: $0, limit: room(for: kind, of: $0.name)) }
         switch kind {
-        case .probe: return 1
-        case .batches: return plan.batches(outstanding: outstanding, capacity: capacity)
-        case .notifications: return plan.notifications(outstanding: outstanding, capacity: capacity)
-        case .broadcasts: return plan.batches(outstanding: outstanding, capacity: capacity)
+        case .probe: return rooms
+        case .batches: return shares.shares(kind, rooms, total: ClaimPlan.batchLimit)
+        case .notifications: return shares.shares(kind, rooms, total: ClaimPlan.notificationLimit)
+        case .broadcasts: return shares.inTurn(rooms)
         }
     }
 
-    private func claim(_ kind: ClaimKind, _ room: Int) async throws(PostgresError) -> Bool {
-        let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
+    private func room(for kind: ClaimKind, of app: String) -> Int {
+        let load = loads[app]
+        // One push is to find out whether the gateway works again; there is no use in keeping more for it.
+        if kind != .probe && stage.isOnTrial(app) { return load == AppLoad() ? 1 : 0 }
+        let capacity = plan.capacity(streams: stage.streams(of: app), active: loads.active(with: app))
+        switch kind {
+        case .probe: return 1
+        case .batches, .broadcasts: return plan.batches(load, capacity: capacity)
+        case .notifications: return plan.notifications(load, capacity: capacity)
+        }
+    }
+
+    /// Claims and hands to the wire; returns the apps of which something came.
+    private func claim(_ kind: ClaimKind, _ asked: [ClaimShare]) async throws(PostgresError) -> Set<String> {
+        let before = BootTime(nanoseconds: SystemClock.bootNanoseconds)
         let claimed = MonotonicTime.now()
         let request = ClaimRequest(
-            apps: reachableApps, limit: room, batchSize: settings.batchSize, leases: settings.leases,
+            apps: asked.map(\.app), limits: asked.map(\.limit), batchSize: settings.batchSize,
+            leases: settings.leases,
             mayRescue: settings.leases.mayRescue(connected: claims.session.connectedSince.map { claimed.since($0) }),
             since: walk.since)
         let claim: Claim
@@ -94,7 +117,9 @@ extension Lane {
         case .notifications: claim = try await claims.claimNotifications(request)
         case .broadcasts: claim = try await claims.claimBroadcasts(request)
         }
-        if kind == .notifications { walk.claimed(claim.units, limit: room) }
+        if kind == .notifications { walk.claimed(claim.units, asked) }
+        let found = claim.units.reduce(into: [:]) { $0[$1.content.app, default: 0] += 1 }
+        shares.learn(kind, asked, found: found)
         // Whoever hears of a pause for the first time has not asked yet whether it is time for a probe.
         if stage.pauses.isEmpty, !claim.pauses.isEmpty { schedule.foundWork(.probe) }
         stage.setPauses(claim.pauses)
@@ -103,11 +128,11 @@ extension Lane {
             logger.error("a claimed row cannot be read; a newer schema?", [.error: fault])
         }
         if claim.hasSplit { schedule.foundWork(.batches) }
-        guard !claim.units.isEmpty else { return claim.hasSplit }
+        guard !claim.units.isEmpty else { return claim.hasSplit ? Set(asked.map(\.app.name)) : [] }
         counters.counts.units += UInt64(claim.units.count)
-        let lease = LeaseClock(asked: asked, rules: settings.leases, using: &random)
+        let lease = LeaseClock(asked: before, rules: settings.leases, using: &random)
         await expand(claim.units, claimed: claimed, lease: lease, isProbe: kind == .probe)
-        return true
+        return claim.hasSplit ? Set(asked.map(\.app.name)) : Set(found.keys)
     }
 
     /// Reads the devices of claimed units and hands them to the wire; tries for as long as the lease and the lane last.
@@ -135,10 +160,13 @@ extension Lane {
             if work.key.batch == 0, parts.reduce(0, { $0 + $1.ids.count }) > settings.batchSize {
                 oversized.append(work)
             } else {
-                stage.accept(route.unit(work, parts, claimed: claimed, lease: lease, isProbe: isProbe))
+                let unit = route.unit(work, parts, claimed: claimed, lease: lease, isProbe: isProbe)
+                loads.took(unit)
+                stage.accept(unit)
             }
         }
         if isKeeperIdle { mayKeep.raise() }
+        if isSettlerIdle, stage.batchesInWork > 0 { ended.signal.raise() }
         if !oversized.isEmpty { await split(oversized) }
     }
 

@@ -6,13 +6,37 @@ import PushStore
 import Reactor
 import Telemetry
 
+/// What is written back about a unit: all that is left to say at its end, or what is known in the middle.
+struct UnitReport {
+    let unit: UnitInWork
+    /// Nil at the end.
+    let checkpoint: Checkpoint?
+    var settlement: UnitSettlement
+
+    /// The last word about a unit.
+    init(endOf unit: UnitInWork) {
+        self.unit = unit
+        checkpoint = nil
+        settlement = unit.lastSettlement
+    }
+
+    /// A word in between.
+    init(_ checkpoint: Checkpoint, of unit: UnitInWork) {
+        self.unit = unit
+        self.checkpoint = checkpoint
+        settlement = checkpoint.settlement
+    }
+}
+
 extension Lane {
-    /// Writes back what has ended, in bundles, until the lane has nothing left.
+    /// Writes back what has ended, and now and then what is known of the rest, until the lane has nothing left.
     func settleLoop() async {
         while isClaiming || outstanding > 0 {
-            _ = await ended.signal.wait()
+            await waitForResults()
             await collect()
-            while !ended.units.isEmpty { await settle(ended.take(Self.settleLimit)) }
+            repeat {
+                await settle(ended.take(Self.settleLimit), stage.checkpoints())
+            } while !ended.units.isEmpty
         }
         phase = .ended
         settles.close()
@@ -22,11 +46,18 @@ extension Lane {
     /// Units in one settle.
     private static let settleLimit = 1000
 
+    /// Waits until something has ended, or it may be time for a checkpoint.
+    private func waitForResults() async {
+        isSettlerIdle = stage.batchesInWork == 0
+        _ = await ended.signal.wait(isSettlerIdle ? nil : settings.checkpointInterval / 4)
+        isSettlerIdle = false
+    }
+
     /// Waits a tick for company, unless there is plenty already or nothing else is on the wire.
     private func collect() async {
         let end = MonotonicTime.now().advanced(by: settings.settleTick)
-        while ended.units.count < 100, ended.devices < 2 * settings.batchSize, stage.devicesInWork > 0,
-            phase == .running
+        while !ended.units.isEmpty, ended.units.count < 100, ended.devices < 2 * settings.batchSize,
+            stage.devicesInWork > 0, phase == .running
         {
             let left = end.since(.now())
             guard left > .zero, await ended.signal.wait(left) else { return }
@@ -34,76 +65,121 @@ extension Lane {
     }
 
     /// Writes one bundle back, however long the database is away: a result is never thrown away while the lane lives.
-    private func settle(_ units: [UnitInWork]) async {
+    private func settle(_ units: [UnitInWork], _ checkpoints: [(unit: UnitInWork, checkpoint: Checkpoint)]) async {
+        guard !units.isEmpty || !checkpoints.isEmpty else { return }
         let devices = units.reduce(0) { $0 + $1.count }
         settling += devices
-        defer { settling -= devices }
-        let untouched = units.filter { $0.mustGoBack && $0.isUntouched }
-        let touched = units.filter { !($0.mustGoBack && $0.isUntouched) }
+        defer {
+            settling -= devices
+            for unit in units { loads.letGo(unit) }
+        }
+        // What is given up for everybody is not released: somebody would claim it again before that is written down.
+        let isUntouched = { (unit: UnitInWork) in
+            unit.mustGoBack && unit.isUntouched && unit.stopReason != .hopeless
+        }
+        let touched = units.filter { !isUntouched($0) }
         for unit in touched where unit.mustGoBack { unit.handBackRest() }
-        await write(touched)
-        await release(untouched.map(\.work.key))
+        let settled = await write(
+            checkpoints.map { UnitReport($0.checkpoint, of: $0.unit) } + touched.map(UnitReport.init(endOf:)))
+        await release(units.filter(isUntouched).map(\.work.key))
+        await endPauses(touched)
+        await giveUpRest(settled)
+        await finalise(settled)
         mayClaim.raise()
     }
 
-    private func write(_ units: [UnitInWork]) async {
-        guard !units.isEmpty else { return }
-        let settlements = units.map(\.settlement)
+    /// Returns what the database said about the reports that it took.
+    private func write(_ reports: [UnitReport]) async -> [SettledUnit] {
+        guard !reports.isEmpty else { return [] }
+        let settlements = reports.map(\.settlement)
         let pauses = stage.newPauses
         while true {
+            let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
             do throws(PostgresError) {
-                let settled = try await settles.settle(settlements, pauses: pauses)
+                let (settled, stored) = try await settles.settle(settlements, pauses: pauses)
                 stage.pausesStored(pauses)
-                await endPauses(units)
-                return await finalise(settled)
+                if let stored { stage.learnPauses(stored) }
+                take(settled, reports, asked: asked)
+                return settled
             } catch {
                 // The lane has closed its own session: its time is over.
-                if error.code == .closed { return abandon(units) }
+                if error.code == .closed { return abandon(reports) }
                 // An ambiguous commit is resolved by asking again: a settle that was written says "already".
                 switch error.reaction {
                 case .retry, .alarm: await pauseAfter(error, "settle failed, will be repeated")
-                case .isolate, .report: return await writeApart(units, error)
+                case .isolate, .report: return await writeApart(reports, error)
                 }
-                guard MonotonicTime.now() < abandonBy else { return abandon(units) }
+                guard MonotonicTime.now() < abandonBy else { return abandon(reports) }
             }
         }
+    }
+
+    /// Learns what became of reports, in their order.
+    private func take(_ settled: [SettledUnit], _ reports: [UnitReport], asked: BootTime) {
+        var lost: Set<ObjectIdentifier> = []
+        var withdrawn: Set<ObjectIdentifier> = []
+        for (report, answer) in zip(reports, settled) {
+            if answer.result == .fenced, report.checkpoint == nil { counters.counts.fenced += 1 }
+            if answer.result == .applied { counters.counts.proposals += UInt64(report.settlement.proposals.count) }
+            guard let checkpoint = report.checkpoint else { continue }
+            let unit = report.unit
+            switch answer.result {
+            case .fenced:
+                unit.lease.lost()
+                lost.insert(ObjectIdentifier(unit))
+            case .applied:
+                unit.settled(checkpoint)
+                // The database has prolonged the lease with it.
+                unit.lease.renewed(asked: asked, using: &random)
+                unit.progressAtRenewal = stage.progress(of: unit)
+            case .already: unit.settled(checkpoint)
+            }
+            if !answer.status.allowsSending { withdrawn.insert(ObjectIdentifier(unit)) }
+        }
+        if !lost.isEmpty {
+            logger.warning("leases were lost", [.units: lost.count])
+            stage.stop(.leaseEnded) { lost.contains(ObjectIdentifier($0)) }
+        }
+        if !withdrawn.isEmpty { stage.stop(.withdrawn) { withdrawn.contains(ObjectIdentifier($0)) } }
     }
 
     /// One row that the database refuses must not hold up the others, nor its own counts.
-    private func writeApart(_ units: [UnitInWork], _ error: PostgresError) async {
-        if units.count > 1 {
-            let middle = units.count / 2
-            await write(Array(units[..<middle]))
-            return await write(Array(units[middle...]))
+    private func writeApart(_ reports: [UnitReport], _ error: PostgresError) async -> [SettledUnit] {
+        if reports.count > 1 {
+            let middle = reports.count / 2
+            let settled = await write(Array(reports[..<middle]))
+            return settled + (await write(Array(reports[middle...])))
         }
-        guard let unit = units.first else { return }
+        guard var report = reports.first else { return [] }
         counters.counts.databaseErrors += 1
         logger.error(
             "a result could not be written",
-            [.notification: unit.work.key.notification, .error: error.description, .sqlState: error.sqlState])
+            [.notification: report.unit.work.key.notification, .error: error.description, .sqlState: error.sqlState])
         // Without the ledger and the retirements: what was sent must be known as sent, or it will be sent again.
-        guard !unit.settlement.failures.isEmpty || !unit.settlement.retirements.isEmpty else { return }
-        unit.settlement.failures = []
-        unit.settlement.retirements = []
-        await write([unit])
+        guard !report.settlement.failures.isEmpty || !report.settlement.retirements.isEmpty else { return [] }
+        report.settlement.failures = []
+        report.settlement.retirements = []
+        report.settlement.proposals = []
+        return await write([report])
     }
 
     /// The process must end; the leases of these units end by themselves, and what was sent of them is sent again.
-    private func abandon(_ units: [UnitInWork]) {
-        logger.error("results could not be written before the end", [.units: units.count])
+    private func abandon(_ reports: [UnitReport]) -> [SettledUnit] {
+        logger.error("results could not be written before the end", [.units: reports.count])
+        return []
     }
 
-    /// A probe that was accepted ends the pauses of its scope.
+    /// A probe that was accepted counts towards the end of the pauses of its scope.
     private func endPauses(_ units: [UnitInWork]) async {
         for unit in units where unit.isProbe && unit.settlement.accepted > 0 {
-            let ended = unit.segments.indices.flatMap { place in
+            let covering = unit.segments.indices.flatMap { place in
                 stage.pauses.filter { unit.isHeld(place, by: $0) }
             }
-            for pause in ended {
+            for pause in covering {
                 do throws(PostgresError) {
-                    try await settles.endPause(pause)
+                    let isOver = try await settles.endPause(pause)
                     logger.notice(
-                        "sending is resumed",
+                        isOver ? "sending is resumed" : "a probe was accepted, more are needed",
                         [.app: pause.app, .environment: pause.environment?.rawValue, .topic: pause.topic])
                 } catch {
                     // The next probe ends it.
@@ -114,10 +190,30 @@ extension Lane {
         }
     }
 
+    /// Writes down which notifications are refused for everybody, after the settle has given back what was left of them.
+    private func giveUpRest(_ settled: [SettledUnit]) async {
+        let concerned = Set(settled.lazy.map(\.key.notification)).intersection(stage.givenUp.keys)
+        guard !concerned.isEmpty else { return }
+        let open = Set(settled.lazy.filter { !$0.status.isFinal }.map(\.key.notification))
+        let ids = concerned.intersection(open).sorted()
+        if !ids.isEmpty {
+            let reasons = ids.map { stage.givenUp[$0] ?? "" }
+            do throws(PostgresError) {
+                try await settles.giveUpRest(ids, reasons: reasons)
+                for (id, reason) in zip(ids, reasons) {
+                    logger.error("a notification is given up", [.notification: id, .reason: reason])
+                }
+            } catch {
+                // What was given back is claimed again in a while, and refused again.
+                await pauseAfter(error, "giving up failed")
+            }
+        }
+        stage.forgetGivenUp(concerned)
+    }
+
     /// In a transaction of its own, after the settle: two settles at once do not see each other's batches.
     private func finalise(_ settled: [SettledUnit]) async {
         let open = Set(settled.lazy.filter { !$0.status.isFinal }.map(\.key.notification)).sorted()
-        counters.counts.fenced += UInt64(settled.count { $0.result == .fenced })
         guard !open.isEmpty else { return }
         do throws(PostgresError) {
             try await settles.finalise(open)

@@ -26,6 +26,7 @@ actor Lane {
     let logger: Logger
     let counters: LaneCounters
     let routes: [String: OpenRoute]
+    let gateways: Gateways
     let claims: QueueStore
     let settles: QueueStore
     let stage: SendStage
@@ -37,12 +38,17 @@ actor Lane {
     let mayKeep: LoopSignal
     var schedule = ClaimSchedule()
     var walk = DueWalk()
+    var shares = ClaimShares()
+    /// What is held of each app, on the wire or waiting to be written back.
+    let loads = AppLoads()
     var phase = Phase.running
     /// Whether the keeper waits for work to appear.
     var isKeeperIdle = false
+    /// Whether the settling task waits for something to end, whenever that may be.
+    var isSettlerIdle = false
     /// Whether the claiming task may still bring units.
     var isClaiming = true
-    /// With `once`: the lane ended since no gateway could be reached.
+    /// With `once`: the lane ended although an app's gateways could not be reached.
     var wasCutOff = false
     /// After the grace time and a little more nothing is waited for any longer.
     var abandonBy = MonotonicTime.distantFuture
@@ -71,18 +77,22 @@ actor Lane {
         let counters = LaneCounters()
         self.counters = counters
         self.logger = logger
-        plan = ClaimPlan(batchSize: settings.batchSize)
+        plan = ClaimPlan(batchSize: settings.batchSize, apps: settings.apps.count)
         mayClaim = LoopSignal(loop: loop)
         mayKeep = LoopSignal(loop: loop)
         claims = sessions.queue(on: loop)
         settles = sessions.queue(on: loop)
         let ended = EndedUnits(loop: loop)
         self.ended = ended
-        let stage = SendStage(loop: loop, retry: settings.retry, counters: counters, logger: logger) { ended.add($0) }
+        let stage = SendStage(
+            loop: loop, settings: settings, counters: counters, logger: logger, onUnitEnded: { ended.add($0) },
+            onHaste: { ended.signal.raise() })
         self.stage = stage
+        let gateways = Gateways(loop: loop, stage: stage, connections: connections, logger: logger)
+        self.gateways = gateways
         self.routes = Dictionary(
             uniqueKeysWithValues: routes.map { route in
-                (route.served.name, route.open(on: loop, stage: stage, connections: connections, settings, logger))
+                (route.served.name, route.open(over: gateways, stage: stage, settings, logger))
             })
     }
 
@@ -93,7 +103,7 @@ actor Lane {
             group.addTask(executorPreference: loop.taskExecutor) { await self.settleLoop() }
             group.addTask(executorPreference: loop.taskExecutor) { await self.keepLoop() }
         }
-        for route in routes.values { route.close() }
+        gateways.close()
         claims.close()
         settles.close()
     }
@@ -127,7 +137,7 @@ actor Lane {
     /// written back.
     func giveUpWaiting() {
         stop()
-        for route in routes.values { route.close() }
+        gateways.close()
         claims.close()
         abandonBy = .now().advanced(by: settings.lastWord)
         // A call that hangs by then ends with the connection.

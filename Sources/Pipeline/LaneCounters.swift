@@ -14,6 +14,8 @@ package struct LaneCounts: Sendable, Equatable {
     package var resent: UInt64 = 0
     /// Units that somebody else had taken over when they were written back.
     package var fenced: UInt64 = 0
+    /// Tokens that looked dead and were proposed as such.
+    package var proposals: UInt64 = 0
     /// Calls to the database that failed.
     package var databaseErrors: UInt64 = 0
     /// Units that were claimed.
@@ -24,7 +26,8 @@ package struct LaneCounts: Sendable, Equatable {
         LaneCounts(
             accepted: a.accepted + b.accepted, notAccepted: a.notAccepted + b.notAccepted,
             unanswered: a.unanswered + b.unanswered, resent: a.resent + b.resent, fenced: a.fenced + b.fenced,
-            databaseErrors: a.databaseErrors + b.databaseErrors, units: a.units + b.units)
+            proposals: a.proposals + b.proposals, databaseErrors: a.databaseErrors + b.databaseErrors,
+            units: a.units + b.units)
     }
 }
 

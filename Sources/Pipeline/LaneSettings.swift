@@ -17,6 +17,8 @@ struct LaneSettings: Sendable {
     var lookInterval: Duration = .seconds(2)
     /// A result waits at most this long for others before it is written back.
     var settleTick: Duration = .milliseconds(50)
+    /// How much of a batch is known and not written down, in time, while it is on the wire.
+    var checkpointInterval: Duration = .seconds(1)
     /// A gateway that has not been reached for so long gets nothing reserved for it.
     var unreachableLimit: Duration = .seconds(10)
     /// How long results may still be written after the grace time; what is not written by then ends with its lease.

@@ -10,16 +10,17 @@ extension SendStage {
     /// Books the end of one request.
     func record(_ outcome: HTTP2Outcome, of unit: UnitInWork, _ index: Int) {
         let feed = unit.segments[unit.segment(of: index)].feed
-        if case .notProcessed = outcome {} else { feed?.progress &+= 1 }
-        if case .answered(let response) = outcome, response.status == 200 { return acceptedByApple(unit) }
-        let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
-        if case .answered(let response) = outcome {
-            counters.counts.notAccepted += 1
-            feed?.carryOut(result.verdict.connection, on: response.connection)
+        if case .answered(let response) = outcome, response.status == 200 {
+            feed?.accepted(PushFeed.tag(unit, index))
+            return acceptedByApple(unit, index)
         }
+        let result = PushResult(outcome, resends: unit.resends(of: index), now: DatabaseClock.unixSeconds)
+        if case .answered = outcome { counters.counts.notAccepted += 1 }
+        feed?.ended(PushFeed.tag(unit, index), outcome, result)
         if case .deactivate(let asOf) = result.verdict.device { retire(unit, index, result, asOf) }
         switch result.verdict.request {
-        case .accepted: acceptedByApple(unit)
+        case .accepted: acceptedByApple(unit, index)
+        case .rejected where result.verdict.device == .propose: propose(unit, index, result)
         case .rejected: reject(unit, index, result)
         case .retryLater(let kind): retryLater(unit, index, result, kind)
         case .resend: resend(unit, index, outcome)
@@ -28,19 +29,38 @@ extension SendStage {
         }
     }
 
-    private func acceptedByApple(_ unit: UnitInWork) {
+    private func acceptedByApple(_ unit: UnitInWork, _ index: Int) {
         counters.counts.accepted += 1
         unit.settlement.accepted += 1
         unit.settlement.lastAcceptance = loop.now
-        unit.decided()
+        unit.decided(index, .accepted)
     }
 
     private func reject(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
         unit.settlement.rejected += 1
         unit.settlement.error = unit.settlement.error ?? result.label
         book(unit, index, result, isFinal: true)
-        unit.decided()
+        unit.decided(index, .rejected)
+        guard result.verdict.notification == .hopeless else { return }
+        unit.hopeless += 1
+        considerGivingUp(unit, result.label)
     }
+
+    /// The token looks dead; whether that is believed, the database decides when it has seen what others were answered.
+    private func propose(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
+        guard !unit.isProbe else { return holdAgain(unit, index, result) }
+        let device = unit.device(index)
+        // A channel has no row to retire.
+        guard device != 0 else { return reject(unit, index, result) }
+        unit.settlement.proposals.append(
+            Proposal(
+                device: device, environment: unit.environment(of: index), reason: result.label, sentAt: unit.claimed))
+        reject(unit, index, result)
+        if unit.settlement.proposals.count.isMultiple(of: Self.proposalsBeforeCheckpoint) { callForCheckpoint(unit) }
+    }
+
+    /// A wave of them should stop the others soon.
+    private static let proposalsBeforeCheckpoint = 16
 
     private func retire(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ asOf: Int64?) {
         let device = unit.device(index)
@@ -80,7 +100,7 @@ extension SendStage {
         unit.settlement.unknown += 1
         unit.settlement.error = unit.settlement.error ?? result.label
         book(unit, index, result, isFinal: true)
-        unit.decided()
+        unit.decided(index, .unknown)
     }
 
     /// The fault is not the device's: it waits, uncharged, until its scope is sent to again.
@@ -88,19 +108,26 @@ extension SendStage {
         let pause = ScopePause(
             app: unit.work.content.app, environment: scope.namesEnvironment ? unit.environment(of: index) : nil,
             topic: scope.namesTopic ? unit.topic : nil, reason: result.label)
+        holdAgain(unit, index, result)
+        self.pause(pause)
+    }
+
+    /// Puts a device back among those that wait for their scope.
+    private func holdAgain(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
         book(unit, index, result, isFinal: false)
+        // A probe that failed begins the row of good ones anew.
+        if unit.isProbe { pauseAgain(unit, index) }
         // The environment is that of the device in any case: a batch holds devices of one environment only.
         requeue(
             unit, index,
             Requeue(
                 state: .parked, isCharged: false, delay: .zero, environment: unit.environment(of: index),
                 topic: unit.topic))
-        self.pause(pause)
     }
 
     private func requeue(_ unit: UnitInWork, _ index: Int, _ requeue: Requeue) {
         unit.addRequeue(requeue, devices: [unit.device(index)])
-        unit.decided()
+        unit.decided(index, .moved)
     }
 
     private func book(_ unit: UnitInWork, _ index: Int, _ result: PushResult, isFinal: Bool) {

@@ -21,8 +21,9 @@ actor Supervisor {
     let store: QueueStore
     private let mayPoll: LoopSignal
     private let mayMaintain: LoopSignal
+    let mayJudge: LoopSignal
     private var signalsSeen = 0
-    private var isEnding = false
+    private(set) var isEnding = false
     private var isWakePlanned = false
     private var heardCancels: [Int64] = []
     private var random = SystemRandomNumberGenerator()
@@ -40,6 +41,7 @@ actor Supervisor {
         store = sessions.queue(on: loop)
         mayPoll = LoopSignal(loop: loop)
         mayMaintain = LoopSignal(loop: loop)
+        mayJudge = LoopSignal(loop: loop)
     }
 
     /// Runs until all lanes have ended.
@@ -49,6 +51,7 @@ actor Supervisor {
         logger.notice("worker started", [.owner: store.owner.description, .lanes: lanes.count])
         await withDiscardingTaskGroup { group in
             group.addTask(executorPreference: loop.taskExecutor) { await self.maintainLoop() }
+            group.addTask(executorPreference: loop.taskExecutor) { await self.judgeLoop() }
             if !settings.once {
                 group.addTask(executorPreference: loop.taskExecutor) { await self.pollLoop() }
             }
@@ -56,6 +59,7 @@ actor Supervisor {
             isEnding = true
             mayPoll.raise()
             mayMaintain.raise()
+            mayJudge.raise()
             // A call that hangs at the end ends with the connection.
             loop.schedule(after: .seconds(1)) { [store] in store.close() }
         }
@@ -82,7 +86,7 @@ actor Supervisor {
         while !isEnding {
             var pause = settings.pollInterval
             do throws(PostgresError) {
-                if let due = try await store.nextDue(laneSettings.apps) {
+                if let due = try await nextDue() {
                     if due <= .zero { await wakeLanes() }
                     pause = PollPlan.pause(untilDue: due, interval: settings.pollInterval, using: &random)
                 }
@@ -93,6 +97,14 @@ actor Supervisor {
             guard !isEnding else { return }
             _ = await mayPoll.wait(pause)
         }
+    }
+
+    /// When something falls due; apps that no lane can send for do not count, since lanes watch their gateways by themselves.
+    private func nextDue() async throws(PostgresError) -> Duration? {
+        var blocked = Set(laneSettings.apps.map(\.name))
+        for lane in lanes where !blocked.isEmpty { blocked.formIntersection(await lane.blockedApps) }
+        let apps = laneSettings.apps.filter { !blocked.contains($0.name) }
+        return apps.isEmpty ? nil : try await store.nextDue(apps)
     }
 
     private func wakeLanes(cancelled: [Int64] = []) async {
@@ -161,7 +173,7 @@ actor Supervisor {
         for route in settings.routes { route.token.setClockOffset(ahead) }
     }
 
-    private func counts() async -> LaneCounts {
+    func counts() async -> LaneCounts {
         var counts = LaneCounts()
         for lane in lanes { counts = counts + (await lane.counts) }
         return counts

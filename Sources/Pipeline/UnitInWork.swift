@@ -15,8 +15,17 @@ struct UnitSegment {
     let range: Range<Int>
     /// The first device that has not been handed to the wire yet.
     var next: Int
+    /// The first device that no checkpoint has counted.
+    var unsettled: Int
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
+
+    init(environment: PushEnvironment, range: Range<Int>) {
+        self.environment = environment
+        self.range = range
+        next = range.lowerBound
+        unsettled = range.lowerBound
+    }
 
     /// Takes the next device to hand to the wire, and whether it has been there before.
     mutating func takeNext() -> (index: Int, isAgain: Bool)? {
@@ -26,6 +35,9 @@ struct UnitSegment {
         return (next, false)
     }
 
+    /// Whether a device waits to be handed to the wire.
+    var hasWaiting: Bool { !again.isEmpty || next < range.upperBound }
+
     /// Takes all that waits, in order.
     mutating func takeWaiting() -> [Int] {
         let waiting = again.sorted() + Array(next..<range.upperBound)
@@ -33,6 +45,22 @@ struct UnitSegment {
         next = range.upperBound
         return waiting
     }
+}
+
+/// What has become of one device of a unit.
+enum DeviceMark: UInt8 {
+    /// Waits, or is on the wire.
+    case open
+    /// Apple accepted it.
+    case accepted
+    /// Apple refused it for good.
+    case rejected
+    /// Given up without having been sent.
+    case refused
+    /// Nobody can say.
+    case unknown
+    /// It goes on in another batch.
+    case moved
 }
 
 /// One leased unit from the claim to the settle; loop-confined.
@@ -44,7 +72,9 @@ struct UnitSegment {
     /// The topic that its pushes name.
     let topic: String
     /// Sent although its scope is paused, to find out whether it can be sent to again.
-    let isProbe: Bool
+    private(set) var isProbe: Bool
+    /// Unix seconds after which it is too late to try again, by the app's greatest lateness.
+    var lateAt: Int64?
     /// When it was claimed: earlier than any of its pushes was sent.
     let claimed: MonotonicTime
     /// Until when requests may be started.
@@ -53,8 +83,14 @@ struct UnitSegment {
     var progressAtRenewal: UInt64?
     /// Its place in the send stage's table.
     var slot = 0
-    /// What the settle will write.
+    /// What the next settle will write, but for the evidence.
     var settlement: UnitSettlement
+    /// When it is written back in the middle, if it has not ended by then.
+    var checkpointAt = MonotonicTime.distantFuture
+    /// How many devices got an answer that every other would get.
+    var hopeless = 0
+    /// Whether a checkpoint has written an acceptance.
+    var hasSettledAcceptance = false
 
     let head: HTTP2RequestHead
     var segments: [UnitSegment]
@@ -64,6 +100,8 @@ struct UnitSegment {
     private(set) var stopReason: StopReason?
     private(set) var inFlight = 0
     private var undecided: Int
+    /// One byte for each device.
+    private(set) var marks: [DeviceMark]
 
     private let ids: [Int64]
     private let paths: PathBlock
@@ -82,15 +120,14 @@ struct UnitSegment {
         self.lease = lease
         ids = devices.flatMap(\.ids)
         undecided = ids.count
+        marks = Array(repeating: .open, count: ids.count)
         settlement = UnitSettlement(key: work.key)
         paths = PathBlock(devices: devices, prefix: pathPrefix)
         unsafe pushIDs = .allocate(byteCount: max(1, ids.count * APNsID.length), alignment: 1)
         var start = 0
         segments = devices.map { part in
             defer { start += part.ids.count }
-            let range = start..<(start + part.ids.count)
-            return UnitSegment(
-                environment: part.environment, range: range, next: range.lowerBound)
+            return UnitSegment(environment: part.environment, range: start..<(start + part.ids.count))
         }
         let named = ids.indices.allSatisfy { index in
             unsafe APNsID.write(notification: work.key.notification, device: ids[index], into: pushID(index))
@@ -109,14 +146,19 @@ struct UnitSegment {
     /// Whether not a single push has reached the gateway: those that were handed over came back unsent.
     var isUntouched: Bool { undecided == count && inFlight == 0 }
 
-    /// How long its pushes may still be sent; nil: without end.
-    var remaining: Duration? { work.content.expiresAt.map { .seconds($0 - DatabaseClock.unixSeconds) } }
+    /// How long its pushes may still be tried again; nil: without end.
+    var remaining: Duration? {
+        [work.content.expiresAt, lateAt].compactMap(\.self).min().map { .seconds($0 - DatabaseClock.unixSeconds) }
+    }
 
     /// Whether its time is over.
     var isPastEnd: Bool { work.content.expiresAt.map { $0 < DatabaseClock.unixSeconds } ?? false }
 
     /// Whether what has not been sent of it goes back to the queue; there it is given up if nobody wants it any more.
     var mustGoBack: Bool { stopReason != nil }
+
+    /// Whether Apple is known to have accepted it for any of its devices.
+    var hasAcceptance: Bool { settlement.accepted > 0 || hasSettledAcceptance }
 
     /// Single users, lists and retries go before slices of broadcasts.
     var isUrgent: Bool { work.key.batch == 0 || work.attempt > 1 }
@@ -144,9 +186,18 @@ struct UnitSegment {
     func handedToWire() { inFlight += 1 }
 
     /// The device was answered for good or moved to another batch.
-    func decided() {
+    func decided(_ index: Int, _ mark: DeviceMark) {
         inFlight -= 1
         undecided -= 1
+        marks[index] = mark
+    }
+
+    /// Takes all devices of a segment that wait; they are decided without having been sent.
+    func takeWaiting(_ segment: Int, as mark: DeviceMark) -> [Int] {
+        let waiting = segments[segment].takeWaiting()
+        undecided -= waiting.count
+        for index in waiting { marks[index] = mark }
+        return waiting
     }
 
     /// The device was certainly not processed and waits again.
@@ -166,68 +217,6 @@ struct UnitSegment {
         if stopReason == nil || reason == .leaseEnded { stopReason = reason }
     }
 
-    /// Puts a device into a batch of its own, together with the others that go on in the same way.
-    func addRequeue(_ requeue: Requeue, devices: [Int64]) {
-        if let place = settlement.requeues.firstIndex(where: { $0.goesWith(requeue) }) {
-            settlement.requeues[place].devices += devices
-            settlement.requeues[place].delay = max(settlement.requeues[place].delay, requeue.delay)
-        } else {
-            var requeue = requeue
-            requeue.devices = devices
-            settlement.requeues.append(requeue)
-        }
-    }
-
-    /// Books all that waits as refused without sending it.
-    func refuse(reason: String) {
-        for place in segments.indices {
-            for index in segments[place].takeWaiting() {
-                undecided -= 1
-                settlement.rejected += 1
-                settlement.failures.append(
-                    DeviceFailure(
-                        device: ids[index], token: token(index), environment: segments[place].environment, status: 0,
-                        reason: reason, isFinal: true, time: claimed))
-            }
-        }
-        settlement.error = reason
-    }
-
-    /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.
-    func handBackRest() {
-        for place in segments.indices { putOff(place, for: .zero) }
-    }
-
-    /// Moves what waits of a segment into a batch that is taken up again after a while, uncharged.
-    func putOff(_ segment: Int, for delay: Duration) {
-        let waiting = segments[segment].takeWaiting()
-        guard !waiting.isEmpty else { return }
-        undecided -= waiting.count
-        addRequeue(Requeue(state: .ready, isCharged: false, delay: delay), devices: waiting.map { ids[$0] })
-    }
-
-    // MARK: Pauses
-
-    /// Whether any of `pauses` forbids a segment.
-    func isHeld(_ segment: Int, byAnyOf pauses: Set<ScopePause>) -> Bool {
-        pauses.contains { isHeld(segment, by: $0) }
-    }
-
-    /// Whether a pause covers a segment.
-    func isHeld(_ segment: Int, by pause: ScopePause) -> Bool {
-        pause.app == work.content.app && [nil, segments[segment].environment].contains(pause.environment)
-            && [nil, topic].contains(pause.topic)
-    }
-
-    /// Moves what waits of a segment into a batch that waits for its scope to resume.
-    func park(_ segment: Int) {
-        let waiting = segments[segment].takeWaiting()
-        guard !waiting.isEmpty else { return }
-        undecided -= waiting.count
-        addRequeue(
-            Requeue(
-                state: .parked, isCharged: false, delay: .zero, environment: segments[segment].environment,
-                topic: topic),
-            devices: waiting.map { ids[$0] })
-    }
+    /// It has found out that its scope is still not to be sent to, and waits with the others.
+    func failAsProbe() { isProbe = false }
 }

@@ -28,12 +28,23 @@ package enum AnswerRules {
     /// Whether the reason stands in the table.
     package static func isKnown(_ reason: String) -> Bool { table[reason] != nil }
 
-    /// What Apple's farewell to a connection (GOAWAY) means for what is sent next; nil for an ordinary one.
+    /// What Apple's farewell to a connection (GOAWAY) means for what is sent next, as far as it is about the credential or the
+    /// environment; nil for all others, since no notification, topic or device can be meant.
     ///
     /// Requests of the connection itself are told apart by their stream ids, not by this.
-    package static func pause(goAwayReason reason: String) -> PauseScope? {
-        guard let rule = table[reason], case .hold(let scope) = rule.first.request else { return nil }
-        return scope
+    ///
+    /// - Parameters:
+    ///   - reason: What the farewell says.
+    ///   - repeats: How many connections before this one ended so, without an answer in between.
+    /// - Returns: `hold` with a scope, or `resend` with what becomes of connections and token.
+    package static func verdict(goAwayReason reason: String, repeats: Int = 0) -> Verdict? {
+        guard let rule = table[reason] else { return nil }
+        let verdict = repeats > 0 ? rule.repeated ?? rule.first : rule.first
+        switch verdict.request {
+        case .hold(let scope) where scope != .topic: return verdict
+        case .resend where [.retoken, .freezeToken].contains(verdict.connection): return verdict
+        default: return nil
+        }
     }
 
     private static func rule(_ answer: PushAnswer) -> AnswerRule {
@@ -83,7 +94,6 @@ extension AnswerRules {
         .hold(.environment), connection: .replace, concern: .configuration)
     private static let badCredential = Verdict(.hold(.credential), connection: .replace, concern: .configuration)
     private static let elsewhere = Verdict(.resend, connection: .replace)
-    private static let serverFault = Verdict(.retryLater(.server))
     private static let staleServer = Verdict(.retryLater(.server), connection: .replace)
 
     /// Every reason that Apple documents or was seen to send.
@@ -144,7 +154,7 @@ extension AnswerRules {
 
         AnswerRule(400, "IdleTimeout", Verdict(.resend, connection: .drain), repeated: staleServer),
         AnswerRule(500, "InternalServerError", staleServer),
-        AnswerRule(503, "ServiceUnavailable", serverFault),
+        AnswerRule(503, "ServiceUnavailable", staleServer),
         AnswerRule(
             503, "Shutdown", Verdict(.resend, connection: .drain),
             repeated: Verdict(.retryLater(.server), connection: .drain)),

@@ -79,6 +79,13 @@ package struct RetryPolicy: Sendable, Equatable {
         }
     }
 
+    /// Which waits may share a batch, which begins with the longest of them: those of one lot, of which none is
+    /// more than twice another. Below four seconds the difference is not worth a batch.
+    package static func lot(of wait: Duration) -> Int {
+        let seconds = max(wait.components.seconds, 3)
+        return Int64.bitWidth - seconds.leadingZeroBitCount
+    }
+
     private static func doubled(_ base: Duration, _ times: Int, cap: Duration) -> Duration {
         min(base * (1 << min(max(times, 0), 20)), cap)
     }

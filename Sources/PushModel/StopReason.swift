@@ -10,6 +10,8 @@ package enum StopReason: String, Sendable, Hashable {
     case expired
     /// Nothing of its scope is sent at present.
     case paused
+    /// Apple refuses its content or its channel: every other device would get the same answer.
+    case hopeless
     /// The process is about to end.
     case stopping
 }

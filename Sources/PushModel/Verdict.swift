@@ -38,6 +38,17 @@ package struct Verdict: Sendable, Equatable {
         self.concern = concern
     }
 
+    /// Whether the gateway itself has failed: it could not answer, or said so.
+    ///
+    /// One that says goodbye (`drain`) has not.
+    package var isGatewayFault: Bool {
+        switch request {
+        case .unknown: true
+        case .retryLater(.server): connection == .replace
+        case .accepted, .rejected, .retryLater, .resend, .hold: false
+        }
+    }
+
     /// Apple took it.
     package static let accepted = Verdict(.accepted)
     /// It certainly never reached Apple's logic: refused stream, above the last stream id, never written.

@@ -96,6 +96,20 @@ package enum TLSStep: Equatable {
         ErrorQueue.clear()
     }
 
+    /// Ends the connection by a fatal alert, as somebody does who cannot read what he was sent; for doubles of a server.
+    ///
+    /// OpenSSL sends one only by its own judgement, so it is given a record to read that no peer has encrypted.
+    package func alert() {
+        guard !broken, let garbage = unsafe BIO_new(BIO_s_mem()) else { return }
+        // More than one record may hold, since the beginning of a real one may have been read already.
+        let record = [0x17, 0x03, 0x03, 0x00, 0x40] + [UInt8](repeating: 0xAA, count: 64)
+        for _ in 0..<400 { unsafe BIO_write(garbage, record, Int32(record.count)) }
+        unsafe SSL_set0_rbio(ssl, garbage)
+        var waste = [UInt8](repeating: 0, count: 16_384)
+        // Whole records that had been read before are given out first.
+        while case .done = unsafe waste.withUnsafeMutableBytes({ unsafe read(into: $0) }) {}
+    }
+
     /// Whether bytes wait inside OpenSSL, for which the descriptor will not become readable.
     package var hasPending: Bool { unsafe SSL_has_pending(ssl) == 1 }
 

@@ -1,6 +1,7 @@
 // The apns-id carries its two numbers and gives them back; anything else is refused.
 
 import APNs
+import TestSupport
 import Testing
 
 @Suite struct APNsIDTests {

@@ -2,6 +2,7 @@
 
 import APNs
 import PushModel
+import TestSupport
 import Testing
 
 private func body(_ text: String) -> AnswerBody { AnswerBody(Array(text.utf8)) }
@@ -144,13 +145,13 @@ private func body(_ text: String) -> AnswerBody { AnswerBody(Array(text.utf8)) }
     @Test func farewells() {
         let farewell = Farewell(debugText: #"{"reason":"BadCertificateEnvironment"}"#)
         #expect(farewell.reason == "BadCertificateEnvironment")
-        #expect(farewell.pause == .environment)
+        #expect(farewell.verdict()?.request == .hold(.environment))
         let plain = Farewell(debugText: "Maximum active streams violated for this endpoint.\u{0}")
         #expect(plain.reason == "Maximum active streams violated for this endpoint.")
-        #expect(plain.pause == nil)
+        #expect(plain.verdict() == nil)
         #expect(Farewell(debugData: []).reason.isEmpty)
         #expect(Farewell(debugData: [0xff, 0x00]).reason == "\u{fffd}")
-        #expect(Farewell(debugText: #"{"reason":"Shutdown"}"#).pause == nil)
+        #expect(Farewell(debugText: #"{"reason":"Shutdown"}"#).verdict(repeats: 3) == nil)
     }
 
     private static let retryAfterCases: [(String, Int64?)] = [

@@ -4,21 +4,6 @@ import TestSupport
 import Testing
 
 extension Rig {
-    /// Registers devices, one for each user `user-…`; `active` is an SQL condition over the number `i`.
-    func addDevices(_ numbers: ClosedRange<Int>, active: String = "true") throws {
-        try psql(
-            """
-            INSERT INTO devices (user_id, device_token, is_active)
-            SELECT 'user-' || i, \(DeviceTokens.sql("i")), \(active)
-            FROM generate_series(\(numbers.lowerBound), \(numbers.upperBound)) i
-            """)
-    }
-
-    /// One field of a notification.
-    func value(_ expression: String, of id: Int) throws -> String? {
-        try database.value("SELECT \(expression) FROM scheduled_notifications WHERE id = \(id)")
-    }
-
     /// The batches of a broadcast are done, have these sizes, and cover the audience without a hole.
     func expectWholeBatches(of id: Int, sizes: [Int], _ location: SourceLocation = #_sourceLocation) throws {
         let batches = try psql(

@@ -4,6 +4,7 @@
 import HTTP2
 import Reactor
 import TLS
+import TestSupport
 import Testing
 
 @Suite("Connecting")
@@ -76,9 +77,11 @@ struct ConnectTests {
     @Test("F08: a peer that never answers the handshake; attempts are bounded in time and number")
     func silentPeer() throws {
         try onLoop { actor in
-            let silent = try PlainListener(loop: actor.loop, .silent)
+            let silent = try PlainListener(.silent)
             defer { silent.close() }
-            let rig = try Rig(actor.loop, port: silent.port) { pool, _ in pool.connectTimeout = .milliseconds(200) }
+            let rig = try Rig(actor.loop, port: UInt16(silent.port)) { pool, _ in
+                pool.connectTimeout = .milliseconds(200)
+            }
             defer { rig.close() }
             let fault = await refused(rig, actor.loop)
             #expect(fault?.code == .connectTimeout)
@@ -91,9 +94,9 @@ struct ConnectTests {
     func noTLS(closes: Bool) throws {
         try onLoop { actor in
             let habit: PlainListener.Habit = closes ? .close : .says("HTTP/1.1 400 Bad Request\r\n\r\n")
-            let peer = try PlainListener(loop: actor.loop, habit)
+            let peer = try PlainListener(habit)
             defer { peer.close() }
-            let rig = try Rig(actor.loop, port: peer.port) { pool, _ in pool.backoffFirst = .milliseconds(100) }
+            let rig = try Rig(actor.loop, port: UInt16(peer.port)) { pool, _ in pool.backoffFirst = .milliseconds(100) }
             defer { rig.close() }
             let fault = await refused(rig, actor.loop)
             #expect(fault?.code == (closes ? .connectionLost : .handshake))
@@ -105,8 +108,8 @@ struct ConnectTests {
     @Test("a port where nobody listens and a name that does not exist")
     func unreachable() throws {
         try onLoop { actor in
-            let gone = try PlainListener(loop: actor.loop, .silent)
-            let port = gone.port
+            let gone = try PlainListener(.silent)
+            let port = UInt16(gone.port)
             gone.close()
             let rig = try Rig(actor.loop, port: port)
             let fault = await refused(rig, actor.loop)

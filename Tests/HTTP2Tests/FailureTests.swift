@@ -2,6 +2,7 @@
 
 import HTTP2
 import Reactor
+import TestSupport
 import Testing
 
 @Suite("Failing connections")
@@ -120,16 +121,16 @@ struct FailureTests {
         try onLoop { actor in
             let target = try Rig(actor.loop)
             defer { target.close() }
-            let proxy = try TCPProxy(loop: actor.loop, target: try #require(target.server?.port))
+            let proxy = try TCPProxy(to: Int(try #require(target.server?.port)))
             defer { proxy.close() }
-            let rig = try Rig(actor.loop, port: proxy.port) { pool, _ in
+            let rig = try Rig(actor.loop, port: UInt16(proxy.port)) { pool, _ in
                 pool.pingAfter = .milliseconds(200)
                 pool.pingTimeout = .milliseconds(200)
             }
             defer { rig.close() }
             rig.submit(1)
             #expect(await rig.recorder.wait(for: 1))
-            proxy.swallow()
+            proxy.freezeOpen()
             rig.submit(2...11)
             await pause(actor.loop, .milliseconds(250))
             // The old connection is under suspicion: these do not go into the hole.

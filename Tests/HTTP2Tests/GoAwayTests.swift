@@ -68,6 +68,34 @@ struct GoAwayTests {
         }
     }
 
+    @Test(
+        "what a peer says in GOAWAY is told to the owner, byte for byte, also of two in a row the one that says something"
+    )
+    func farewells() throws {
+        try onLoop { actor in
+            let rig = try Rig(actor.loop)
+            defer { rig.close() }
+            let text = Array(#"{"reason":"BadCertificateEnvironment"}"#.utf8) + [0, 0xff]
+            rig.handler.script = { request, connection in
+                if connection.number == 2 {
+                    connection.goAway(lastStreamID: 0x7fff_ffff)
+                    connection.goAway(lastStreamID: 0, debug: text)
+                } else if connection.number == 1 {
+                    connection.goAway(lastStreamID: 0, debug: [UInt8](repeating: 7, count: 10_000))
+                } else {
+                    ok(request, connection)
+                }
+            }
+            var heard: [HTTP2Farewell] = []
+            rig.pool.onFarewell = { heard.append($0) }
+            rig.submit(1)
+            #expect(await rig.recorder.wait(for: 1))
+            #expect(rig.recorder.statuses() == [200: 1])
+            #expect(heard.map(\.connection) == [1, 2])
+            #expect(heard.map(\.debugData) == [[UInt8](repeating: 7, count: HTTP2Farewell.limit), text])
+        }
+    }
+
     @Test("a peer that answers every connection's first request with GOAWAY is not besieged")
     func goAwayStorm() throws {
         try onLoop { actor in

@@ -73,7 +73,7 @@ import Testing
         #expect(
             try await connect("host=nowhere.invalid,localhost port=\(port),\(port) user=postgres dbname=postgres")
                 == nil)
-        let hole = try Listener()
+        let hole = try PlainListener(.silent)
         defer { hole.close() }
         #expect(
             try await connect(

@@ -94,7 +94,7 @@ import Testing
 
     @Test("a host that accepts and never answers is given up in time")
     func blackHole() async throws {
-        let hole = try Listener()
+        let hole = try PlainListener(.silent)
         defer { hole.close() }
         let configuration = try PostgresConfiguration(
             connectionString: "host=127.0.0.1 port=\(hole.port) user=x dbname=y", applicationName: "tests",
@@ -121,20 +121,21 @@ import Testing
     func unknownCommit() async throws {
         let database = try sharedDatabase()
         try database.psql("CREATE TABLE unknown_commit (id int)")
-        let proxy = try FaultProxy(to: database.cluster.port)
+        let proxy = try TCPProxy(to: database.cluster.port)
         defer { proxy.close() }
         let address = "host=127.0.0.1 port=\(proxy.port) user=postgres dbname=\(database.name) sslmode=disable"
         try await withSession(address) { session, _ in
             try await session.connect(timeout: .seconds(5))
-            for (id, fault) in [(1, FaultProxy.OnCommit.cutBefore), (2, .cutAfter)] {
-                proxy.set(fault)
+            let faults: [TCPProxy.Trap.Action] = [.cut, .cutAfterAnswer(ending: TCPProxy.Trap.postgresAnswer)]
+            for (id, fault) in zip(1..., faults) {
+                proxy.set(TCPProxy.Trap(on: "COMMIT", fault))
                 let error = await failure { () throws(PostgresError) in
                     try await session.query(
                         PostgresStatement("INSERT INTO unknown_commit VALUES ($1)", [Int32(id)]), timeout: .seconds(5))
                 }
                 #expect(error.code == .connectionLost && error.outcome == .unknown)
                 #expect(error.description.contains("not known"))
-                proxy.set(.pass)
+                proxy.set(nil)
                 let rows = try await session.query(PostgresStatement("SELECT id FROM unknown_commit ORDER BY id"))
                 #expect(rows.rows == id - 1)
             }
@@ -156,8 +157,9 @@ import Testing
             let error = await failure { () throws(PostgresError) in try await session.connect(timeout: .seconds(5)) }
             #expect(error.code == .closed)
         }
-        let port = try Listener().port
-        try await withSession("host=127.0.0.1 port=\(port) user=x dbname=x", timeout: .milliseconds(300)) {
+        let hole = try PlainListener(.silent)
+        defer { hole.close() }
+        try await withSession("host=127.0.0.1 port=\(hole.port) user=x dbname=x", timeout: .milliseconds(300)) {
             session, actor in
             let first = await failure { () throws(PostgresError) in try await session.attempt(timeout: .seconds(10)) }
             #expect(first.message.contains("no answer within 300 ms"))

@@ -75,7 +75,7 @@ private let expectedAnswers: [ExpectedAnswer] = [
         again: Verdict(.hold(.credential), connection: .freezeToken, concern: .configuration)),
     .init(429, "TooManyRequests", Verdict(.retryLater(.device))),
     .init(500, "InternalServerError", stale),
-    .init(503, "ServiceUnavailable", Verdict(.retryLater(.server))),
+    .init(503, "ServiceUnavailable", stale),
     .init(
         503, "Shutdown", Verdict(.resend, connection: .drain),
         again: Verdict(.retryLater(.server), connection: .drain)),
@@ -195,14 +195,46 @@ private let expectedAnswers: [ExpectedAnswer] = [
         }
     }
 
-    @Test func farewells() {
-        #expect(AnswerRules.pause(goAwayReason: "BadCertificateEnvironment") == .environment)
-        #expect(AnswerRules.pause(goAwayReason: "BadCertificate") == .credential)
-        // Its requests are answered, or sent again over a connection with a new token.
-        #expect(AnswerRules.pause(goAwayReason: "ExpiredProviderToken") == nil)
-        #expect(AnswerRules.pause(goAwayReason: "Shutdown") == nil)
-        #expect(AnswerRules.pause(goAwayReason: "BadDeviceToken") == nil)
-        #expect(AnswerRules.pause(goAwayReason: "Maximum active streams violated") == nil)
+    @Test func farewellsHoldAsTheAnswerWould() {
+        func farewell(_ reason: String, repeats: Int = 0) -> RequestFate? {
+            AnswerRules.verdict(goAwayReason: reason, repeats: repeats)?.request
+        }
+        #expect(farewell("BadCertificateEnvironment") == .hold(.environment))
+        #expect(farewell("BadCertificate") == .hold(.credential))
+        // One try on a new connection with a new token, then a person has to look.
+        #expect(AnswerRules.verdict(goAwayReason: "ExpiredProviderToken")?.connection == .retoken)
+        #expect(farewell("ExpiredProviderToken", repeats: 1) == .hold(.credential))
+        #expect(AnswerRules.verdict(goAwayReason: "TooManyProviderTokenUpdates")?.connection == .freezeToken)
+        #expect(farewell("InvalidProviderToken") == nil)
+        #expect(farewell("InvalidProviderToken", repeats: 1) == .hold(.credential))
+    }
+
+    /// A connection says nothing about a notification, a topic or a device.
+    @Test(arguments: [
+        "Shutdown", "IdleTimeout", "BadDeviceToken", "Unregistered", "TopicDisallowed", "PayloadTooLarge",
+        "ServiceUnavailable", "TooManyRequests", "Maximum active streams violated", "",
+    ])
+    func farewellsThatHoldNothing(_ reason: String) {
+        for repeats in 0...2 { #expect(AnswerRules.verdict(goAwayReason: reason, repeats: repeats) == nil) }
+    }
+
+    @Test func aGatewayFailsByAnswers5xxAndBySilenceAndNotByGoodbyes() {
+        #expect(Verdict.unanswered.isGatewayFault && !Verdict.notProcessed.isGatewayFault)
+        func isFault(_ status: Int, _ reason: String = "", resends: Int = 0) -> Bool {
+            AnswerRules.verdict(PushAnswer(status: status, reason: reason), resends: resends).isGatewayFault
+        }
+        for resends in 0...1 {
+            #expect(isFault(500, "InternalServerError", resends: resends))
+            #expect(isFault(503, "ServiceUnavailable", resends: resends))
+            #expect(isFault(502, "<html>", resends: resends) && isFault(504, resends: resends))
+            #expect(!isFault(503, "Shutdown", resends: resends))
+        }
+        // Whatever else it says, it works.
+        for answer in everyAnswer where [200, 410, 413, 429].contains(answer.status) {
+            guard !["InternalServerError", "ServiceUnavailable"].contains(answer.reason) else { continue }
+            #expect(!AnswerRules.verdict(answer).isGatewayFault, "\(answer)")
+        }
+        #expect(!isFault(403, "InvalidProviderToken", resends: 1) && !isFault(400, "BadDeviceToken") && !isFault(404))
     }
 
     @Test func scopesNameWhatTheyCover() {

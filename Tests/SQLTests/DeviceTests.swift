@@ -41,7 +41,7 @@ import Testing
         for bad in [
             "{length = 32, bytes = 0x0011223344556677 ... 8899aabb}", "", "null", String(repeating: "a", count: 63),
             "xyz0xyz0xyz0", "ab/../cd", "ab12\\r\\ncd34", "🦊🦊🦊🦊", "ab12", String(repeating: "a", count: 402),
-            "ab12\\tcd34",
+            "ab12\\tcd34", "vab12cd34", "ab12cd34v",
         ] {
             #expect(try insert(bad) == "PN015", "\(bad)")
             #expect(
@@ -51,7 +51,7 @@ import Testing
                     == "PN015", "\(bad)")
         }
         #expect(try insert("<00112233 44556677 8899AABB CCDDEEFF>") == nil)
-        #expect(try insert(" 99 88 77 66 \\n") == nil)
+        #expect(try insert(" 99 88 77 66 \\n\\x0b") == nil)
         #expect(
             try database.psql("SELECT device_token FROM devices ORDER BY id") == [
                 ["00112233445566778899aabbccddeeff"], ["99887766"],

@@ -102,6 +102,20 @@ import Testing
         #expect(try database.counts(id) == [20, 20, 0, 0])
     }
 
+    @Test func whatAProbeWasRefusedForIsTriedLast() throws {
+        _ = try park()
+        let due = "UPDATE app_pauses SET next_probe_at = now()"
+        for expected in [[10], [20], [10]] {
+            try database.psql(due)
+            let probe = try worker.probe()
+            #expect(try worker.expand(probe).map(\.ids) == [expected])
+            var refused = Outcome(unit: try #require(probe.first))
+            refused.again = [.init(devices: expected, state: "parked", isCharged: false, environment: "sandbox")]
+            refused.pauses = [.init(environment: "sandbox")]
+            #expect(try worker.settle(refused) == "applied")
+        }
+    }
+
     @Test func anOperatorsPauseIsNotProbed() throws {
         _ = try park()
         try database.psql("SELECT pause_app('default', 'sandbox', 'being repaired'); ")

@@ -107,8 +107,8 @@ package struct SimulatorCounts: Decodable, Sendable {
     package let repeatedExamples: [String]
     /// Requests with warnings.
     package let warned: Int
-    /// Connections that were opened and that have ended.
-    package let opened, closed: Int
+    /// TCP connections that were accepted; connections whose handshake was completed, and that have ended.
+    package let knocks, opened, closed: Int
     package let outcomes: [Outcome]
 
     /// How often one kind of answer was given.

@@ -157,7 +157,7 @@ package final class SimulatorProcess: @unchecked Sendable {
 
     /// What can be waited for.
     package enum Milestone: String, Sendable {
-        case requests, answered, accepted, held, unanswered, opened, closed, open
+        case requests, answered, accepted, held, unanswered, knocks, opened, closed, open
     }
 
     /// Waits until the simulator has counted so many; throws when it has not within the limit.

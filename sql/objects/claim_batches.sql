@@ -5,17 +5,23 @@
 --
 -- A notification is looked up by its id alone: n.status || '' hides the status from the planner, which would otherwise, planned
 -- while there was little in work, walk the small index of what is open once for every batch.
+--
+-- Lateness (p_max_lateness) counts from the due time, or from when a broadcast was last cut or the notification was opened again: a batch
+-- that is too late by that stays where it is until the sweep closes it. That time is returned as scheduled_at.
 
+DROP FUNCTION IF EXISTS claim_batches(uuid, text[], integer, interval, boolean, interval);
 CREATE OR REPLACE FUNCTION claim_batches(
     p_owner uuid, p_apps text[], p_limit integer, p_lease interval, p_rescue boolean DEFAULT false,
-    p_grace interval DEFAULT '15 seconds')
+    p_grace interval DEFAULT '15 seconds', p_limits integer[] DEFAULT NULL, p_max_lateness interval[] DEFAULT NULL)
     RETURNS SETOF pgpush_unit LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
     SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     room    int := p_limit;
+    part    int;                      -- what this app may take of it
     taken   int;
+    bound   timestamptz;              -- due before: too late; null: nothing is
     picked  bigint[]; numbers int[];  -- notification and batch number, pairwise
     more    record;
     v_app   text;
@@ -36,15 +42,17 @@ BEGIN
                             WHERE w.last_seen_at > now() - interval '3 minutes');
         END IF;
     END IF;
-    FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
-        CONTINUE WHEN pgpush_is_paused(v_app);
-        EXIT WHEN room <= 0;
+    FOR i IN 1 .. coalesce(cardinality(p_apps), 0) LOOP
+        v_app := p_apps[i];
+        part := least(room, p_limits[i]);
+        bound := now() - p_max_lateness[i];
+        CONTINUE WHEN part <= 0 OR pgpush_is_paused(v_app);
         picked := '{}'; numbers := '{}';
         IF lost IS NOT NULL THEN
-            RETURN QUERY SELECT * FROM pgpush_rescue_direct(p_owner, v_app, (room + 1) / 2, p_lease, lost, spared);
+            RETURN QUERY SELECT * FROM pgpush_rescue_direct(p_owner, v_app, (part + 1) / 2, p_lease, lost, spared);
             GET DIAGNOSTICS taken = ROW_COUNT;
-            room := room - taken;
-            SELECT * INTO more FROM pgpush_lost_batches(v_app, (room + 1) / 2, lost, spared);
+            part := part - taken; room := room - taken;
+            SELECT * INTO more FROM pgpush_lost_batches(v_app, (part + 1) / 2, lost, spared);
             picked := more.picked; numbers := more.numbers;
         END IF;
         -- What a resume has left parked, a lot at a time. Not while a narrower pause stands: that is for the sweep to look through.
@@ -54,7 +62,8 @@ BEGIN
               FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
               WHERE b.app = v_app AND b.state = 'ready' AND b.not_before <= now()
                 AND n.status || '' = 'sending' AND (n.expires_at IS NULL OR n.expires_at >= now())
-              ORDER BY b.not_before LIMIT room - cardinality(picked)
+                AND (bound IS NULL OR greatest(n.scheduled_at, n.served_at) >= bound)
+              ORDER BY b.not_before LIMIT part - cardinality(picked)
               FOR NO KEY UPDATE OF b SKIP LOCKED FOR SHARE OF n SKIP LOCKED) x;
         picked := picked || more.picked; numbers := numbers || more.numbers;
         room := room - cardinality(picked);
@@ -70,13 +79,14 @@ BEGIN
             SELECT n.id, b.batch_no, b.epoch, b.attempts, n.app, n.environment, n.push_type,
                 coalesce(n.priority, CASE n.push_type WHEN 'background' THEN 5 ELSE 10 END)::smallint, n.topic,
                 coalesce(n.collapse_id, CASE n.push_type WHEN 'alert' THEN 'pgpush-' || n.id END),
-                n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload, b.remaining, n.scheduled_at
+                n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload, b.remaining,
+                greatest(n.scheduled_at, n.served_at)
             FROM b JOIN scheduled_notifications n ON n.id = b.notification_id;
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION claim_batches(uuid, text[], integer, interval, boolean, interval) IS
-    'Worker: leases batches that are ready and due; with p_rescue also units whose lease ended more than p_grace ago, under a new epoch; without it, for a young worker, those whose lease ended more than five minutes ago and whose owner gave no sign of life for three.';
+COMMENT ON FUNCTION claim_batches(uuid, text[], integer, interval, boolean, interval, integer[], interval[]) IS
+    'Worker: leases batches that are ready and due and not later than p_max_lateness, of each app at most its part of p_limits; with p_rescue also units whose lease ended more than p_grace ago, under a new epoch; without it, for a young worker, those whose lease ended more than five minutes ago and whose owner gave no sign of life for three.';
 
 CREATE OR REPLACE FUNCTION pgpush_server_started() RETURNS timestamptz
     LANGUAGE sql STABLE SET search_path = @schema@, pg_temp

@@ -3,13 +3,14 @@
 
 CREATE OR REPLACE FUNCTION claim_probe(p_owner uuid, p_apps text[], p_lease interval, p_every interval DEFAULT '60 seconds')
     RETURNS SETOF pgpush_unit LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
     SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     p  app_pauses;
     n  scheduled_notifications;
     b  notification_batches;
+    place record;
 BEGIN
     -- An operator's pause that covers the scope is not to be run through, nor, below, one that covers a parked batch.
     SELECT * INTO p FROM app_pauses x WHERE x.app = ANY (p_apps) AND x.automatic AND x.next_probe_at <= now()
@@ -21,11 +22,12 @@ BEGIN
     UPDATE app_pauses x SET next_probe_at = now() + p_every * (0.75 + random() / 2), probes = x.probes + 1
     WHERE x.app = p.app AND x.environment IS NOT DISTINCT FROM p.environment AND x.topic IS NOT DISTINCT FROM p.topic;
 
-    SELECT s.* INTO n FROM notification_batches y JOIN scheduled_notifications s ON s.id = y.notification_id
+    -- What was parked first: a probe that was refused is parked last, so that one dead token does not stand for all for ever.
+    SELECT y.notification_id, y.batch_no INTO place FROM notification_batches y JOIN scheduled_notifications s ON s.id = y.notification_id
     WHERE y.app = p.app AND y.state = 'parked' AND s.status || '' = 'sending' AND (s.expires_at IS NULL OR s.expires_at >= now())
       AND (p.environment IS NULL OR y.environment = p.environment) AND (p.topic IS NULL OR y.topic = p.topic)
       AND NOT pgpush_is_held(y.app, y.environment, y.topic)
-    LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED;
+    ORDER BY y.not_before LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED;
     IF NOT FOUND THEN
         -- Nothing is parked to try with: let traffic find out. After a storm that would cost ten devices a push each time: there
         -- the next pushes are parked and tried one by one.
@@ -36,11 +38,10 @@ BEGIN
         END IF;
         RETURN;
     END IF;
+    SELECT * INTO n FROM scheduled_notifications s WHERE s.id = place.notification_id;
     SELECT * INTO b FROM notification_batches y
-    WHERE y.notification_id = n.id AND y.state = 'parked'
-      AND (p.environment IS NULL OR y.environment = p.environment) AND (p.topic IS NULL OR y.topic = p.topic)
-      AND NOT pgpush_is_held(y.app, y.environment, y.topic)
-    LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+    WHERE y.notification_id = n.id AND y.batch_no = place.batch_no AND y.state || '' = 'parked'
+    FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -62,7 +63,8 @@ BEGIN
         RETURNING n.id, y.batch_no, y.epoch, y.attempts, n.app, n.environment, n.push_type,
             coalesce(n.priority, CASE n.push_type WHEN 'background' THEN 5 ELSE 10 END)::smallint, n.topic,
             coalesce(n.collapse_id, CASE n.push_type WHEN 'alert' THEN 'pgpush-' || n.id END),
-            n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload, y.device_count, n.scheduled_at;
+            n.expires_at, n.store_if_offline, n.delivery = 'at_most_once', n.channel_id, n.payload, y.device_count,
+            greatest(n.scheduled_at, n.served_at);
 END
 $$;
 COMMENT ON FUNCTION claim_probe(uuid, text[], interval, interval) IS

@@ -7,7 +7,9 @@ DECLARE
     ids   bigint[];
     given bigint;
 BEGIN
+    -- What somebody has accepted is not refused for what it is: a worker sees only its own part of the answers.
     ids := ARRAY(SELECT n.id FROM scheduled_notifications n WHERE n.id = ANY (p_notifications) AND n.status = 'sending'
+                   AND NOT EXISTS (SELECT FROM notification_batches b WHERE b.notification_id = n.id AND b.accepted_count > 0)
                  ORDER BY n.id FOR NO KEY UPDATE);
     UPDATE scheduled_notifications n
     SET given_up = true, walking = false, error = coalesce(x.reason, n.error, 'Unknown'), updated_at = now()
@@ -24,4 +26,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION give_up_rest(bigint[], text[]) IS
-    'Worker: Apple refuses these notifications for every device: no further batch of them is cut or claimed, and what is not out is given up, for the given reasons. finalise ends them. Returns how many were not given up before.';
+    'Worker: Apple refuses these notifications for every device: no further batch of them is cut or claimed, and what is not out is given up, for the given reasons; unless somebody has accepted one. finalise ends them. Returns how many were not given up before.';

@@ -85,12 +85,12 @@ BEGIN
         -- another environment now, or was proposed by a notification that is gone stays as it is.
         WITH said AS MATERIALIZED (
             SELECT DISTINCT ON (d.id) d.id, p.reason, p.registered_before
-            FROM proposed_deactivations p JOIN scheduled_notifications n ON n.id = p.notification_id
+            FROM proposed_deactivations p JOIN scheduled_notifications s ON s.id = p.notification_id
             JOIN LATERAL (
                 SELECT d.id FROM devices d WHERE p.device_id > 0 AND d.id = p.device_id
                 UNION ALL
                 SELECT d.id FROM devices d
-                WHERE p.device_id < 0 AND d.app = n.app AND d.device_token = n.device_tokens[-p.device_id]) d ON true
+                WHERE p.device_id < 0 AND d.app = s.app AND d.device_token = s.device_tokens[-p.device_id]) d ON true
             WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id = ANY (lot)
             ORDER BY d.id, p.registered_before DESC
         ), locked AS MATERIALIZED (

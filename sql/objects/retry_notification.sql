@@ -94,7 +94,7 @@ BEGIN
     INSERT INTO notification_batches (notification_id, batch_no, app, state, attempts, not_before, device_ids, device_count,
                                       environment, topic)
     SELECT n.id, n.batch_seq + k, n.app, CASE WHEN parked THEN 'parked' ELSE 'ready' END, coalesce(attempt, 1),
-           CASE WHEN NOT parked THEN now() END, piece, cardinality(piece), p_environment, p_topic
+           now(), piece, cardinality(piece), p_environment, p_topic
     FROM generate_series(1, pieces) k,
          LATERAL (SELECT ARRAY(SELECT x FROM unnest(devices[(k - 1) * batch_size + 1 : k * batch_size]) x ORDER BY abs(x)) AS piece) s;
     UPDATE scheduled_notifications s SET batch_seq = n.batch_seq + pieces, updated_at = now() WHERE s.id = n.id AND pieces > 0;

@@ -47,9 +47,9 @@ GRANT EXECUTE ON FUNCTION cancel_notification(bigint, text), reschedule_notifica
 
 -- Workers call the queue functions; they have no right to any table.
 GRANT EXECUTE ON FUNCTION
-    claim_notifications(uuid, text[], interval[], integer, integer, interval, timestamptz[], bigint[]),
-    claim_broadcasts(uuid, text[], interval[], integer, integer, interval),
-    claim_batches(uuid, text[], integer, interval, boolean, interval), claim_probe(uuid, text[], interval, interval),
+    claim_notifications(uuid, text[], interval[], integer, integer, interval, timestamptz[], bigint[], integer[]),
+    claim_broadcasts(uuid, text[], interval[], integer, integer, interval, integer[]),
+    claim_batches(uuid, text[], integer, interval, boolean, interval, integer[], interval[]), claim_probe(uuid, text[], interval, interval),
     split_notification(bigint, uuid, integer, integer), has_split(text[]), expand(bigint[], integer[], integer),
     settle, judge_windows(text[]), give_up_rest(bigint[], text[]), release_lost(uuid, text[], bigint[], integer[]),
     finalise(bigint[]), renew(uuid, bigint[], integer[], integer[], interval), look(bigint[]),

@@ -77,7 +77,8 @@ AS $$
     INSERT INTO notification_batches (notification_id, batch_no, app, state, attempts, not_before, device_ids, device_count,
                                       environment, topic, finished_at)
     SELECT u_notification[x.unit], numbers[x.b], apps[x.unit], s.state, attempts[x.unit] + coalesce(x.charged, true)::int,
-           CASE WHEN s.state = 'ready' THEN now() + coalesce(x.delay, 0) * interval '1 ms' END, d.ids, cardinality(d.ids),
+           -- of a parked one: since when, for the probes
+           CASE s.state WHEN 'ready' THEN now() + coalesce(x.delay, 0) * interval '1 ms' WHEN 'parked' THEN now() END, d.ids, cardinality(d.ids),
            x.environment, x.topic, CASE WHEN s.state = 'abandoned' THEN now() END
     FROM unnest(b_unit, b_state, b_charged, b_delay_ms, b_environment, b_topic) WITH ORDINALITY
              x(unit, state, charged, delay, environment, topic, b)

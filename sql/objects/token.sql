@@ -10,7 +10,7 @@ BEGIN
     IF translate(token, '0123456789abcdef', '') = '' THEN
         RETURN token;
     END IF;
-    t := btrim(token, E' \t\r\n\f\v' || U&'\00A0');
+    t := btrim(token, E' \t\r\n\f\x0B' || U&'\00A0');
     IF left(t, 1) = '<' AND right(t, 1) = '>' THEN
         t := substr(t, 2, length(t) - 2);
     END IF;

@@ -23,8 +23,8 @@ package struct DueMark: Comparable, Sendable {
 package struct ClaimRequest: Sendable {
     /// The apps to look at, in this order.
     package let apps: [ServedApp]
-    /// How many units at most.
-    package let limit: Int
+    /// How many units of each of them at most; a claim of broadcasts brings units of one.
+    package let limits: [Int]
     /// Devices in one batch.
     package let batchSize: Int
     /// Length of the lease, and the grace that the leases of others are given.
@@ -36,16 +36,20 @@ package struct ClaimRequest: Sendable {
 
     /// Describes a claim.
     package init(
-        apps: [ServedApp], limit: Int, batchSize: Int, leases: LeaseRules, mayRescue: Bool,
+        apps: [ServedApp], limits: [Int], batchSize: Int, leases: LeaseRules, mayRescue: Bool,
         since: [String: DueMark] = [:]
     ) {
         self.apps = apps
-        self.limit = limit
+        self.limits = limits
         self.batchSize = batchSize
         self.leases = leases
         self.mayRescue = mayRescue
         self.since = since
     }
+
+    /// All limits together, for a parameter of former versions that the sum cannot exceed.
+    var total: Int32 { Int32(clamping: limits.reduce(0, +)) }
+    var limitArray: [Int32] { limits.map { Int32(clamping: $0) } }
 }
 
 /// What a claim brought.
@@ -66,7 +70,7 @@ extension QueueStore {
         var parameters = PostgresParameters()
         parameters.add(owner)
         parameters.add(apps: request.apps)
-        parameters.add(Int32(clamping: request.limit))
+        parameters.add(request.total)
         parameters.add(Int32(clamping: request.batchSize))
         parameters.add(interval: request.leases.lease)
         var since = PostgresArrayBuilder(.timestamptz)
@@ -82,6 +86,7 @@ extension QueueStore {
         }
         parameters.add(since)
         parameters.add(sinceID)
+        parameters.add(request.limitArray)
         var apps = PostgresParameters()
         apps.add(request.apps.map(\.name))
         return try await claim("claim_notifications", parameters, [call("has_split", apps)])
@@ -92,9 +97,10 @@ extension QueueStore {
         var parameters = PostgresParameters()
         parameters.add(owner)
         parameters.add(apps: request.apps)
-        parameters.add(Int32(clamping: request.limit))
+        parameters.add(request.total)
         parameters.add(Int32(clamping: request.batchSize))
         parameters.add(interval: request.leases.lease)
+        parameters.add(request.limitArray)
         return try await claim("claim_broadcasts", parameters)
     }
 
@@ -103,10 +109,12 @@ extension QueueStore {
         var parameters = PostgresParameters()
         parameters.add(owner)
         parameters.add(request.apps.map(\.name))
-        parameters.add(Int32(clamping: request.limit))
+        parameters.add(request.total)
         parameters.add(interval: request.leases.lease)
         parameters.add(request.mayRescue)
         parameters.add(interval: request.leases.grace)
+        parameters.add(request.limitArray)
+        parameters.add(latenesses: request.apps)
         return try await claim("claim_batches", parameters)
     }
 
@@ -119,13 +127,13 @@ extension QueueStore {
         return try await claim("claim_probe", parameters)
     }
 
-    /// Ends a pause that a worker began, after a push of its scope was accepted.
-    package func endPause(_ pause: ScopePause) async throws(PostgresError) {
+    /// Counts an accepted probe for a pause that a worker began; true when that was enough and the pause is over.
+    package func endPause(_ pause: ScopePause) async throws(PostgresError) -> Bool {
         var parameters = PostgresParameters()
         parameters.add(pause.app)
         parameters.add(pause.environment?.rawValue)
         parameters.add(pause.topic)
-        _ = try await run("end_pause", parameters)
+        return try await run("end_pause", parameters).bool(0, 0)
     }
 
     /// Makes batches of a unit that turned out to have more devices than one batch holds.
@@ -169,7 +177,8 @@ extension QueueStore {
         return (units, unreadable)
     }
 
-    private func pauses(_ result: PostgresResult) throws(PostgresError) -> Set<ScopePause> {
+    /// Reads the rows of `current_pauses`.
+    func pauses(_ result: PostgresResult) throws(PostgresError) -> Set<ScopePause> {
         var pauses: Set<ScopePause> = []
         guard result.rows > 0 else { return pauses }
         let columns = (

@@ -6,21 +6,33 @@ import Reactor
 
 extension QueueStore {
     /// Writes back many units in one statement; harmless to repeat when the answer was lost.
+    ///
+    /// Where tokens are proposed, the database may find a storm and pause their scope: so the pauses are read with it.
     package func settle(
         _ settlements: [UnitSettlement], pauses: Set<ScopePause>
-    ) async throws(PostgresError) -> [SettledUnit] {
+    ) async throws(PostgresError) -> (units: [SettledUnit], pauses: Set<ScopePause>?) {
+        let statement = call("settle", parameters(settlements, pauses))
+        guard settlements.contains(where: { !$0.proposals.isEmpty }) else {
+            return (try settled(try await session.query(statement), settlements), nil)
+        }
+        let results = try await session.transaction([statement, call("current_pauses", PostgresParameters())])
+        guard results.count == 2 else { throw PostgresError(.decoding, "settle: a result is missing") }
+        return (try settled(results[0], settlements), try self.pauses(results[1]))
+    }
+
+    private func parameters(_ settlements: [UnitSettlement], _ pauses: Set<ScopePause>) -> PostgresParameters {
         var arrays = SettleArrays()
         for (number, settlement) in settlements.enumerated() { arrays.add(settlement, number: Int64(number + 1)) }
         var parameters = PostgresParameters()
         parameters.add(owner)
-        arrays.write(to: &parameters)
+        arrays.writeUnits(to: &parameters)
         let ordered = Array(pauses)
         parameters.add(ordered.map(\.app))
         parameters.add(ordered.map { $0.environment?.rawValue })
         parameters.add(ordered.map(\.topic))
         parameters.add(ordered.map(\.reason))
-        let result = try await run("settle", parameters)
-        return try settled(result, settlements)
+        arrays.writeTokens(to: &parameters)
+        return parameters
     }
 
     private func settled(
@@ -51,151 +63,21 @@ extension QueueStore {
         _ = try await run("finalise", parameters)
     }
 
+    /// Gives up what is left of notifications whose content or channel Apple refuses for everybody, each with its reason.
+    ///
+    /// Units that somebody holds end by themselves; a notification of which something was accepted is left as it is.
+    package func giveUpRest(_ notifications: [Int64], reasons: [String]) async throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.add(notifications)
+        parameters.add(reasons)
+        _ = try await run("give_up_rest", parameters)
+    }
+
     /// Gives units back of which nothing was sent.
     package func release(_ keys: [UnitKey]) async throws(PostgresError) {
         var parameters = PostgresParameters()
         parameters.add(owner)
         parameters.add(keys: keys)
         _ = try await run("release", parameters)
-    }
-}
-
-/// The parallel arrays that the SQL function takes, built element by element.
-private struct SettleArrays: ~Copyable {
-    private var notification = PostgresArrayBuilder(.int8)
-    private var batch = PostgresArrayBuilder(.int4)
-    private var epoch = PostgresArrayBuilder(.int4)
-    private var isDone = PostgresArrayBuilder(.bool)
-    private var doneThrough = PostgresArrayBuilder(.int8)
-    private var accepted = PostgresArrayBuilder(.int4)
-    private var rejected = PostgresArrayBuilder(.int4)
-    private var unknown = PostgresArrayBuilder(.int4)
-    private var acceptedAge = PostgresArrayBuilder(.int4)
-    private var error = PostgresArrayBuilder(.text)
-
-    private var failureUnit = PostgresArrayBuilder(.int4)
-    private var failureDevice = PostgresArrayBuilder(.int8)
-    private var failureToken = PostgresArrayBuilder(.text)
-    private var failureEnvironment = PostgresArrayBuilder(.text)
-    private var failureStatus = PostgresArrayBuilder(.int4)
-    private var failureReason = PostgresArrayBuilder(.text)
-    private var failureIsFinal = PostgresArrayBuilder(.bool)
-    private var failureAge = PostgresArrayBuilder(.int4)
-
-    private var retiredUnit = PostgresArrayBuilder(.int4)
-    private var retiredDevice = PostgresArrayBuilder(.int8)
-    private var retiredReason = PostgresArrayBuilder(.text)
-    private var retiredBefore = PostgresArrayBuilder(.timestamptz)
-    private var retiredAge = PostgresArrayBuilder(.int4)
-
-    private var requeueUnit = PostgresArrayBuilder(.int4)
-    private var requeueState = PostgresArrayBuilder(.text)
-    private var requeueIsCharged = PostgresArrayBuilder(.bool)
-    private var requeueDelay = PostgresArrayBuilder(.int4)
-    private var requeueEnvironment = PostgresArrayBuilder(.text)
-    private var requeueTopic = PostgresArrayBuilder(.text)
-    private var movedRequeue = PostgresArrayBuilder(.int4)
-    private var movedDevice = PostgresArrayBuilder(.int8)
-
-    private let now = MonotonicTime.now()
-
-    // How long ago, in milliseconds: the database turns it into a time by its own clock.
-    private func age(_ time: MonotonicTime) -> Int64 {
-        min(Int64(Int32.max), max(0, now.since(time).millisecondsRoundedUp))
-    }
-
-    mutating func add(_ unit: UnitSettlement, number: Int64) {
-        notification.append(unit.key.notification)
-        batch.append(Int64(unit.key.batch))
-        epoch.append(Int64(unit.key.epoch))
-        isDone.append(unit.isDone)
-        if let through = unit.doneThrough { doneThrough.append(through) } else { doneThrough.appendNull() }
-        accepted.append(Int64(unit.accepted))
-        rejected.append(Int64(unit.rejected))
-        unknown.append(Int64(unit.unknown))
-        if let last = unit.lastAcceptance { acceptedAge.append(age(last)) } else { acceptedAge.appendNull() }
-        error.append(optional: unit.error)
-        for failure in unit.failures { add(failure, number) }
-        for retirement in unit.retirements { add(retirement, number) }
-        for requeue in unit.requeues { add(requeue, number) }
-    }
-
-    private mutating func add(_ failure: DeviceFailure, _ number: Int64) {
-        failureUnit.append(number)
-        failureDevice.append(failure.device)
-        failureToken.append(failure.token)
-        failureEnvironment.append(failure.environment.rawValue)
-        failureStatus.append(Int64(failure.status))
-        failureReason.append(failure.reason)
-        failureIsFinal.append(failure.isFinal)
-        failureAge.append(age(failure.time))
-    }
-
-    private mutating func add(_ retirement: Retirement, _ number: Int64) {
-        retiredUnit.append(number)
-        retiredDevice.append(retirement.device)
-        retiredReason.append(retirement.reason)
-        if let asOf = retirement.asOf, let micros = Int64(exactly: Double(asOf) * 1000) {
-            retiredBefore.append(timestamp: micros)
-        } else {
-            retiredBefore.appendNull()
-        }
-        retiredAge.append(age(retirement.sentAt))
-    }
-
-    private mutating func add(_ requeue: Requeue, _ number: Int64) {
-        let place = Int64(requeueUnit.count) + 1
-        requeueUnit.append(number)
-        requeueState.append(requeue.state.rawValue)
-        requeueIsCharged.append(requeue.isCharged)
-        requeueDelay.append(min(Int64(Int32.max), requeue.delay.millisecondsRoundedUp))
-        requeueEnvironment.append(optional: requeue.environment?.rawValue)
-        requeueTopic.append(optional: requeue.topic)
-        for device in requeue.devices {
-            movedRequeue.append(place)
-            movedDevice.append(device)
-        }
-    }
-
-    /// In the order of the SQL function's parameters.
-    borrowing func write(to parameters: inout PostgresParameters) {
-        parameters.add(notification)
-        parameters.add(batch)
-        parameters.add(epoch)
-        parameters.add(isDone)
-        parameters.add(doneThrough)
-        parameters.add(accepted)
-        parameters.add(rejected)
-        parameters.add(unknown)
-        parameters.add(acceptedAge)
-        parameters.add(error)
-        parameters.add(failureUnit)
-        parameters.add(failureDevice)
-        parameters.add(failureToken)
-        parameters.add(failureEnvironment)
-        parameters.add(failureStatus)
-        parameters.add(failureReason)
-        parameters.add(failureIsFinal)
-        parameters.add(failureAge)
-        parameters.add(retiredUnit)
-        parameters.add(retiredDevice)
-        parameters.add(retiredReason)
-        parameters.add(retiredBefore)
-        parameters.add(retiredAge)
-        parameters.add(requeueUnit)
-        parameters.add(requeueState)
-        parameters.add(requeueIsCharged)
-        parameters.add(requeueDelay)
-        parameters.add(requeueEnvironment)
-        parameters.add(requeueTopic)
-        parameters.add(movedRequeue)
-        parameters.add(movedDevice)
-    }
-}
-
-extension PostgresArrayBuilder {
-    /// Appends a text or NULL.
-    fileprivate mutating func append(optional text: String?) {
-        if let text { append(text) } else { appendNull() }
     }
 }

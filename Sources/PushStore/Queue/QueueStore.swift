@@ -51,6 +51,11 @@ extension PostgresParameters {
     /// Adds the names and the greatest latenesses of apps, as two parallel arrays.
     mutating func add(apps: [ServedApp]) {
         add(apps.map(\.name))
+        add(latenesses: apps)
+    }
+
+    /// Adds the greatest latenesses of apps.
+    mutating func add(latenesses apps: [ServedApp]) {
         var lateness = PostgresArrayBuilder(.interval)
         for app in apps { lateness.append(interval: app.maxLateness) }
         add(lateness)

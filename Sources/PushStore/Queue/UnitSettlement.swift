@@ -93,10 +93,10 @@ package struct Requeue: Sendable {
         self.devices = devices
     }
 
-    /// Whether devices of both can go on in one batch.
+    /// Whether devices of both can go on in one batch, which waits as long as the more patient of them.
     package func goesWith(_ other: Requeue) -> Bool {
         state == other.state && isCharged == other.isCharged && environment == other.environment
-            && topic == other.topic
+            && topic == other.topic && RetryPolicy.lot(of: delay) == RetryPolicy.lot(of: other.delay)
     }
 }
 
@@ -152,6 +152,10 @@ package struct UnitSettlement: Sendable {
     package var failures: [DeviceFailure] = []
     /// Tokens that are dead.
     package var retirements: [Retirement] = []
+    /// Tokens that look dead.
+    package var proposals: [Proposal] = []
+    /// What the answers say about tokens; nil: nothing, since there are none, or they were chosen to try something out.
+    package var evidence: TokenEvidence?
     /// Devices that go on in batches of their own.
     package var requeues: [Requeue] = []
 

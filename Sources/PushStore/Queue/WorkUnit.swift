@@ -30,7 +30,7 @@ package struct WorkUnit: Sendable {
     package let attempt: Int32
     /// The content shared by all its devices.
     package let content: PushContent
-    /// When it fell due, in microseconds since 1970.
+    /// When it fell due, in microseconds since 1970; of a batch, from when its lateness counts (`claim_batches`).
     package let dueTime: Int64
     /// Doubtful devices are booked as unknown instead of being tried again.
     package let atMostOnce: Bool
@@ -53,6 +53,13 @@ package struct UnitDevices: Sendable {
     package let ids: [Int64]
     /// The tokens in the same order, lower-case hex, joined by one blank each.
     package let tokens: [UInt8]
+
+    /// Describes the devices of one unit in one environment.
+    package init(environment: PushEnvironment, ids: [Int64], tokens: [UInt8]) {
+        self.environment = environment
+        self.ids = ids
+        self.tokens = tokens
+    }
 }
 
 /// What the database says about a unit that this process holds.

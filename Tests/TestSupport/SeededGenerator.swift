@@ -1,11 +1,14 @@
 // Randomness that is the same each time (SplitMix64).
 
-struct SeededGenerator: RandomNumberGenerator {
+/// A generator for tests that must be repeatable.
+package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64) { state = seed }
+    /// The same seed gives the same numbers.
+    package init(seed: UInt64) { state = seed }
 
-    mutating func next() -> UInt64 {
+    /// The next number.
+    package mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var mixed = state
         mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9

@@ -1,0 +1,169 @@
+// One of Apple's gateways as a lane sees it: a pool of connections under one credential, and the feeds of all apps that have this
+// credential. Apple counts connections and provider tokens by credential, so apps of one team share them; what they do not
+// share is room: each has a line of its own, and the lines take turns.
+
+import APNs
+import HTTP2
+import PushModel
+import PushStore
+import Reactor
+
+/// A pool and the feeds over it; loop-confined.
+final class Gateway {
+    let pool: HTTP2Pool
+    private(set) var feeds: [PushFeed] = []
+    private let loop: EventLoop
+    private let token: ProviderToken
+    private var unreachableSince: MonotonicTime?
+    /// Which feed comes first.
+    private var turn = 0
+    /// The last farewell, and how many alike came before it without an answer in between.
+    private var farewell: (connection: UInt32, reason: String, answered: UInt64, repeats: Int)?
+    /// Connections that brought an answer 5xx and are to be replaced.
+    private var faulty: Set<UInt32> = []
+    private var replacing: LoopTimer?
+
+    init(pool: HTTP2Pool, token: ProviderToken, loop: EventLoop) {
+        self.pool = pool
+        self.token = token
+        self.loop = loop
+    }
+
+    /// Adds the line of one more app.
+    func attach(_ feed: PushFeed) {
+        feeds.append(feed)
+        pool.onFarewell = { [weak self] in self?.heard($0) }
+    }
+
+    /// Closes all connections; what was written and not answered is unknown.
+    func close() {
+        if let replacing { loop.cancel(replacing) }
+        pool.close()
+    }
+
+    // MARK: Reach
+
+    /// Whether the gateway has been out of reach for at least `limit`; asking makes the pool try again when it may.
+    func isUnreachable(for limit: Duration) -> Bool {
+        guard pool.isCutOff else {
+            unreachableSince = nil
+            return false
+        }
+        let since = unreachableSince ?? loop.now
+        unreachableSince = since
+        pool.warmUp()
+        return loop.now.since(since) >= limit
+    }
+
+    // MARK: The line
+
+    /// Pushes of one app before it is the turn of the next, where several share the pool.
+    private static let quantum = 64
+
+    /// Hands pushes to the pool until it is full or nothing waits; `ended` hears of each unit that left its line.
+    ///
+    /// Single users, lists and retries of all apps go before slices of broadcasts.
+    func pump(_ now: BootTime, pauses: Set<ScopePause>, ended: (UnitInWork) -> Void) {
+        pump(isUrgent: true, now, pauses, ended)
+        pump(isUrgent: false, now, pauses, ended)
+    }
+
+    private func pump(
+        isUrgent: Bool, _ now: BootTime, _ pauses: Set<ScopePause>, _ ended: (UnitInWork) -> Void
+    ) {
+        let quantum = feeds.count == 1 ? Int.max : Self.quantum
+        var hasMore: Bool
+        repeat {
+            hasMore = false
+            for step in feeds.indices {
+                let feed = feeds[(turn + step) % feeds.count]
+                let line = isUrgent ? feed.urgent : feed.bulk
+                guard !line.items.isEmpty else { continue }
+                if feed.pump(line, quantum, now, pauses: pauses, ended: ended) { hasMore = true }
+            }
+            // Whoever came first comes last the next time, also when the pool is full by then.
+            turn = (turn + 1) % max(1, feeds.count)
+        } while hasMore
+    }
+
+    // MARK: Connections
+
+    /// How long the connections that brought answers 5xx may still be used: less than the shortest wait of a retry, which is
+    /// thus sure to go over another one; and long enough that a gateway that fails now and then costs few connections.
+    private static let replacement: Duration = .seconds(4)
+
+    /// Does to a connection what an answer that came over it calls for.
+    func carryOut(_ verdict: Verdict, on connection: UInt32) {
+        switch verdict.connection {
+        case .keep: return
+        case .replace where verdict.isGatewayFault: return replaceSoon(connection)
+        case .drain, .replace: break
+        case .retoken: _ = token.renewAfterExpired()
+        case .freezeToken: token.freeze()
+        }
+        pool.retire(connection: connection)
+    }
+
+    private func replaceSoon(_ connection: UInt32) {
+        faulty.insert(connection)
+        if replacing == nil { replaceFaulty() }
+    }
+
+    private func replaceFaulty() {
+        replacing = nil
+        guard !faulty.isEmpty else { return }
+        for connection in faulty { pool.retire(connection: connection) }
+        faulty.removeAll()
+        replacing = loop.schedule(after: Self.replacement) { [weak self] in self?.replaceFaulty() }
+    }
+
+    /// A connection has ended with words.
+    ///
+    /// A fault of the credential or the environment holds all that goes this way, as the answer of the same name would.
+    private func heard(_ words: HTTP2Farewell) {
+        guard words.connection != farewell?.connection else { return }
+        let said = Farewell(debugData: words.debugData)
+        var repeats = 0
+        if let last = farewell, last.reason == said.reason, last.answered == pool.answered {
+            repeats = last.repeats + 1
+        }
+        farewell = (words.connection, said.reason, pool.answered, repeats)
+        guard let verdict = said.verdict(repeats: repeats) else { return }
+        switch verdict.connection {
+        case .retoken: _ = token.renewAfterExpired()
+        case .freezeToken: token.freeze()
+        case .keep, .drain, .replace: break
+        }
+        guard case .hold(let scope) = verdict.request else { return }
+        for feed in feeds { feed.refused(scope, said.reason) }
+    }
+}
+
+/// The gateways of one lane, each opened once; loop-confined.
+final class Gateways {
+    private struct Key: Hashable {
+        let endpoint: APNsEndpoint
+        let token: ObjectIdentifier
+        let trust: ObjectIdentifier
+    }
+
+    private let make: (AppRoute, APNsEndpoint) -> Gateway
+    private var opened: [Key: Gateway] = [:]
+
+    /// `make` builds one that has not been opened yet.
+    init(_ make: @escaping (AppRoute, APNsEndpoint) -> Gateway) { self.make = make }
+
+    /// The gateway that carries an app's pushes to one environment.
+    func gateway(for route: AppRoute, _ environment: PushEnvironment) -> Gateway {
+        let endpoint = route.hosts[environment]
+        let key = Key(
+            endpoint: endpoint, token: ObjectIdentifier(route.token), trust: ObjectIdentifier(route.tls))
+        if let known = opened[key] { return known }
+        let gateway = make(route, endpoint)
+        opened[key] = gateway
+        return gateway
+    }
+
+    /// Closes all connections of the lane.
+    func close() { for gateway in opened.values { gateway.close() } }
+}

@@ -1,0 +1,104 @@
+// Which apps can be sent for: what the gateways are doing, and what becomes of units that wait for one that is away.
+//
+// An app has two gateways. Only if neither of those in use works, nothing is claimed for it and what waits goes back whole.
+
+import HTTP2
+import PushModel
+import PushStore
+import Reactor
+import Telemetry
+
+extension SendStage {
+    /// Adds the feed that carries an app's pushes to one environment.
+    func attach(_ feed: PushFeed) {
+        feeds[FeedKey(feed.app, feed.environment)] = feed
+        appFeeds[feed.app, default: []].append(feed)
+        feed.gateway.attach(feed)
+        if !gateways.contains(where: { $0 === feed.gateway }) { gateways.append(feed.gateway) }
+    }
+
+    /// How many streams the gateways of an app allow at present.
+    func streams(of app: String) -> Int {
+        (appFeeds[app] ?? []).reduce(0) { $0 + $1.gateway.pool.streamCapacity }
+    }
+
+    // MARK: Progress
+
+    /// How many pushes the feeds of a unit have brought to an end.
+    func progress(of unit: UnitInWork) -> UInt64 {
+        unit.segments.reduce(0) { $0 &+ ($1.feed?.progress ?? 0) }
+    }
+
+    /// Whether a unit's feeds have brought anything to an end since its lease was last renewed.
+    func makesProgress(_ unit: UnitInWork) -> Bool { progress(of: unit) != unit.progressAtRenewal }
+
+    // MARK: Reach
+
+    /// Whether an app can be sent for, as far as anybody knows; a gateway out of reach is tried again meanwhile.
+    ///
+    /// One gateway that fails, or has been out of reach for at least `limit`, does not hold up the other, if that one is in use.
+    func isReachable(_ app: String, for limit: Duration = .zero) -> Bool {
+        let own = appFeeds[app] ?? []
+        let others = own.filter { !$0.isBlocked(for: limit) }
+        if others.count == own.count { return true }
+        // Production is worth a connection to find out; to the sandbox many have no way and never need one.
+        others.first { $0.environment == .production }?.gateway.pool.warmUp()
+        return others.contains(where: \.isProven)
+    }
+
+    /// Whether the only gateway in use has failed and a single push is to find out whether it works again.
+    func isOnTrial(_ app: String) -> Bool {
+        let own = appFeeds[app] ?? []
+        return own.contains(where: \.isOnTrial) && !own.contains(where: \.isProven)
+    }
+
+    /// Gives back what waits for gateways that fail, or have been out of reach for at least `limit`.
+    func giveUpUnreachable(for limit: Duration) {
+        for feed in feeds.values where feed.isBlocked(for: limit) { giveUp(feed) }
+    }
+
+    /// Gives back what waits for one gateway.
+    ///
+    /// Units of an app that cannot be sent for go back whole: another replica may reach Apple, and whoever looks sees rows that
+    /// are pending instead of rows that are being sent. Where the app's other gateway works, claims go on and would bring the
+    /// same units again at once, so only the pushes concerned are put off.
+    private func giveUp(_ feed: PushFeed) {
+        if isReachable(feed.app) {
+            feed.isAway = true
+            withdrawQueued(of: feed)
+            planPump()
+        } else {
+            stop(.paused) { unit in unit.segments.contains { $0.feed === feed } }
+        }
+    }
+
+    /// A gateway has failed: nothing more is sent to it.
+    func gatewayFailed(_ feed: PushFeed) {
+        failedFeeds.append(feed)
+        planPump()
+    }
+
+    /// Carries out what `gatewayFailed` has announced, outside the pools.
+    func giveUpFailed() {
+        let failed = failedFeeds
+        failedFeeds = []
+        for feed in failed { giveUp(feed) }
+    }
+
+    /// A gateway works again: what waits for it goes on.
+    func gatewayRecovered() { planPump() }
+
+    // MARK: Farewells
+
+    /// A connection was ended because of the credential or the environment: everything of that scope waits.
+    func hold(_ feed: PushFeed, _ scope: PauseScope, _ reason: String) {
+        let pause = ScopePause(
+            app: feed.app, environment: scope.namesEnvironment ? feed.environment : nil, topic: nil, reason: reason)
+        // Whoever was to find out has found out.
+        for unit in unitsInWork where unit.isProbe && unit.segments.contains(where: { $0.feed === feed }) {
+            unit.failAsProbe()
+        }
+        self.pause(pause)
+        holdAnew()
+    }
+}

@@ -1,0 +1,46 @@
+// What of a unit goes on elsewhere, and when a notification is given up for everybody.
+
+import PushModel
+import PushStore
+import Testing
+
+@Suite("What goes on") struct RestTests {
+    @Test("in one batch has waits of the same size: nobody waits more than twice as long as asked for, or four seconds")
+    func lots() {
+        for wait in [Duration.zero, .milliseconds(500), .seconds(1), .milliseconds(3999)] {
+            #expect(RetryPolicy.lot(of: wait) == RetryPolicy.lot(of: .zero), "\(wait)")
+        }
+        #expect(RetryPolicy.lot(of: .seconds(4)) != RetryPolicy.lot(of: .milliseconds(3999)))
+        for seconds in [4, 5, 29, 900, 3600, 4_000_000_000] as [Int64] {
+            let wait = Duration.seconds(seconds)
+            #expect(RetryPolicy.lot(of: wait) != RetryPolicy.lot(of: wait * 2))
+            #expect(RetryPolicy.lot(of: wait) != RetryPolicy.lot(of: wait / 2) || seconds < 8)
+        }
+        #expect(RetryPolicy.lot(of: .seconds(32)) == RetryPolicy.lot(of: .seconds(63)))
+    }
+
+    @Test("does not go together when anything but the wait differs")
+    func company() {
+        let base = Requeue(state: .ready, isCharged: true, delay: .seconds(33))
+        #expect(base.goesWith(Requeue(state: .ready, isCharged: true, delay: .seconds(60))))
+        #expect(!base.goesWith(Requeue(state: .ready, isCharged: true, delay: .seconds(900))))
+        #expect(!base.goesWith(Requeue(state: .ready, isCharged: false, delay: .seconds(33))))
+        #expect(!base.goesWith(Requeue(state: .parked, isCharged: true, delay: .seconds(33))))
+        #expect(
+            !base.goesWith(Requeue(state: .ready, isCharged: true, delay: .seconds(33), environment: .sandbox)))
+    }
+
+    @Test("is nothing when three answers, or all of a smaller unit, say that nobody will be accepted, and nobody was")
+    func hopeless() {
+        let cases: [(hopeless: Int, devices: Int, isAccepted: Bool, givesUp: Bool)] = [
+            (0, 500, false, false), (2, 500, false, false), (3, 500, false, true), (3, 500, true, false),
+            (500, 500, true, false), (1, 1, false, true), (1, 2, false, false), (2, 2, false, true),
+            (1, 1, true, false), (0, 0, false, false),
+        ]
+        for one in cases {
+            let found = HopelessRule.givesUp(
+                hopeless: one.hopeless, devices: one.devices, isAccepted: one.isAccepted)
+            #expect(found == one.givesUp, "\(one)")
+        }
+    }
+}
