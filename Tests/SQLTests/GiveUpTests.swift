@@ -60,10 +60,21 @@ import Testing
     @Test func whoeverAcceptedItHasGotIt() throws {
         let id = try database.notify("broadcast", "true")
         let units = try worker.claimBroadcast(batches: 2, batchSize: 5)
-        try worker.settle([Outcome(unit: units[0], accepted: 5), hopeless(units[1], Array(6...10))])
-        try worker.giveUp(id)
+        try worker.settle(hopeless(units[1], Array(6...10)))
+        #expect(try worker.giveUp(id) == 1)
+        try worker.settle(Outcome(unit: units[0], accepted: 5))
         #expect(try worker.finalise(id) == ["sent"])
         #expect(try database.counts(id) == [10, 5, 5, 0])
+    }
+
+    @Test func whatSomebodyHasAcceptedIsNotGivenUp() throws {
+        let id = try database.notify("broadcast", "true")
+        let units = try worker.claimBroadcast(batches: 2, batchSize: 5)
+        try worker.settle([Outcome(unit: units[0], accepted: 5), hopeless(units[1], Array(6...10))])
+        #expect(try worker.giveUp(id) == 0)
+        while case let units = try worker.claimBroadcast(batchSize: 5), !units.isEmpty { try worker.accept(units) }
+        #expect(try worker.finalise(id) == ["sent"])
+        #expect(try database.counts(id) == [40, 35, 5, 0])
     }
 
     @Test func onlyWhatIsBeingSent() throws {
