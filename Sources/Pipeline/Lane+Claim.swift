@@ -38,9 +38,11 @@ extension Lane {
 
     /// While work is under way, new work may come at any time; an idle lane sleeps until it is woken.
     ///
-    /// An app that cannot be sent for is looked at again and again.
+    /// An app that cannot be sent for is looked at again and again; with `once` nobody else would wake the lane, should it
+    /// have been asked for a moment before.
     private var untilNextRound: Duration? {
-        outstanding > 0 || !schedule.isIdle(settings.apps.map(\.name), at: .now()) ? ClaimSchedule.pause : nil
+        let isIdle = outstanding == 0 && schedule.isIdle(settings.apps.map(\.name), at: .now())
+        return isIdle && !(settings.once && !blockedApps.isEmpty) ? nil : ClaimSchedule.pause
     }
 
     /// The apps that the lane would not claim for at present, since their gateways fail or are out of reach.
