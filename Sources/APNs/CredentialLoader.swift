@@ -71,7 +71,7 @@ package enum CredentialLoader {
     }
 
     private static func key(atPath path: String) throws(APNsError) -> P256PrivateKey {
-        guard !looksLikeKey(path) else {
+        guard !SettingText.looksLikeKey(path) else {
             throw APNsError(.key, keyPath, "holds a key instead of a path: put it into \(keyText)")
         }
         do {
@@ -85,18 +85,11 @@ package enum CredentialLoader {
         do {
             return try P256PrivateKey(text)
         } catch {
-            if !looksLikeKey(text), text.hasSuffix(".p8") || text.hasSuffix(".pem") || text.hasPrefix("/") {
+            if !SettingText.looksLikeKey(text), text.hasSuffix(".p8") || text.hasSuffix(".pem") || text.hasPrefix("/") {
                 throw APNsError(.key, keyText, "holds a path instead of a key: put it into \(keyPath)")
             }
             throw APNsError(.key, keyText, "cannot be used: \(error.message)")
         }
-    }
-
-    /// Whether a text is so much like key material that it must not be shown.
-    private static func looksLikeKey(_ text: String) -> Bool {
-        if text.contains("-----") || text.utf8.contains(0x0a) || text.contains("\\n") { return true }
-        // Base64 of a P-256 key has 160 characters and more, and no dot; paths of that length are rare and have one.
-        return text.utf8.count >= 90 && !text.utf8.contains(UInt8(ascii: "."))
     }
 
     // MARK: The names

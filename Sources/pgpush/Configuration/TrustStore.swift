@@ -1,5 +1,6 @@
 // Whom to trust: the bundle that is named, or the system's.
 
+import APNs
 import Glibc
 import PushStore
 import TLS
@@ -18,6 +19,12 @@ struct TrustStore: Sendable {
 
     /// Loads the authorities.
     func load() throws(ConfigurationError) -> TLSClientContext {
+        // Whatever was put there instead of a path, nobody is shown it.
+        if let path, SettingText.looksLikeKey(path) {
+            throw ConfigurationError(
+                variable: "APNS_CA_PATH", problem: "holds certificates or a key instead of a path",
+                remedy: "point APNS_CA_PATH at a PEM file with CA certificates")
+        }
         do throws(TLSError) {
             return try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system)
         } catch {
