@@ -116,6 +116,11 @@ struct WorkerPlan: Sendable {
 
     /// Says what works but is probably not meant.
     func warn(_ facts: DatabaseFacts) {
+        if let shell = ProcessOne.shell {
+            logger.warning(
+                "process 1 is a shell, from which SIGTERM will not come through: use the exec form, or 'exec pgpush worker'",
+                [.shell: shell])
+        }
         for variable in unused {
             logger.warning("a variable is set that this version does not use", [.variable: variable])
         }
@@ -128,6 +133,7 @@ struct WorkerPlan: Sendable {
 }
 
 extension LogKey {
+    fileprivate static let shell = LogKey("process.shell")
     fileprivate static let found = LogKey("environment.found")
     fileprivate static let variable = LogKey("environment.variable")
     fileprivate static let wanted = LogKey("environment.wanted")
