@@ -72,7 +72,7 @@ import Testing
             SELECT attname FROM pg_attribute WHERE attrelid = 'scheduled_notifications'::regclass AND attnum > 0
             AND attname NOT IN ('id', 'payload', 'status', 'started_at', 'sent_at', 'finished_at', 'cancelled_at', 'cancelled_by',
                 'error', 'device_count', 'accepted_count', 'rejected_count', 'unknown_count', 'created_by', 'created_at', 'updated_at',
-                'owner', 'epoch', 'lease_until', 'walking', 'upper_id', 'cursor_id', 'batch_seq', 'served_at', 'counted_at')
+                'owner', 'epoch', 'lease_until', 'walking', 'upper_id', 'cursor_id', 'batch_seq', 'served_at', 'counted_at', 'given_up')
             ORDER BY 1
             """)
         let arguments = try database.psql(

@@ -48,6 +48,22 @@ struct Outcome {
         var topic: String?
         var reason = "InvalidProviderToken"
     }
+    struct Scope: Hashable {
+        var app = "default"
+        var environment = "production"
+        var topic = "com.example.app"
+    }
+    struct Evidence {
+        var scope = Scope()
+        var accepted = 0
+        var answered = 0
+    }
+    struct Proposal {
+        var device: Int
+        var reason = "BadDeviceToken"
+        var ageMilliseconds = 0
+        var scope = Scope()
+    }
 
     var unit: Unit
     var accepted = 0
@@ -60,6 +76,21 @@ struct Outcome {
     var retired: [Retirement] = []
     var again: [Again] = []
     var pauses: [Pause] = []
+    var evidence: [Evidence] = []
+    var proposals: [Proposal] = []
+
+    /// Apple's answers to a unit as the worker reports them: so many accepted, and these tokens called bad.
+    static func answers(
+        _ unit: Unit, accepted: Int = 0, bad: [Int] = [], scope: Scope = Scope(), reason: String = "BadDeviceToken",
+        sentBefore age: Int = 0
+    ) -> Outcome {
+        var outcome = Outcome(unit: unit, accepted: accepted, rejected: bad.count)
+        outcome.error = bad.isEmpty ? nil : reason
+        outcome.failures = bad.map { .init(device: $0, status: 400, reason: reason) }
+        outcome.proposals = bad.map { .init(device: $0, reason: reason, ageMilliseconds: age, scope: scope) }
+        outcome.evidence = [.init(scope: scope, accepted: accepted, answered: accepted + bad.count)]
+        return outcome
+    }
 }
 
 /// The queue functions under one owner.
@@ -68,21 +99,28 @@ final class QueueWorker {
     let owner = UUID().uuidString
     var apps = "{default}"
     var lateness = "{24h}"
+    /// The most of each app, as a worker says it; nil: as workers of the first version.
+    var limits: String?
 
     init(_ database: TestDatabase) { session = database.openSession() }
 
     deinit { session.close() }
 
     func claim(limit: Int = 100, batchSize: Int = 500, lease: String = "75 s") throws -> [Unit] {
-        try units("claim_notifications('\(owner)', '\(apps)', '\(lateness)', \(limit), \(batchSize), '\(lease)')")
+        let each = limits.map { ", NULL, NULL, '\($0)'" } ?? ""
+        return try units(
+            "claim_notifications('\(owner)', '\(apps)', '\(lateness)', \(limit), \(batchSize), '\(lease)'\(each))")
     }
 
     func claimBroadcast(batches: Int = 16, batchSize: Int = 500, lease: String = "75 s") throws -> [Unit] {
-        try units("claim_broadcasts('\(owner)', '\(apps)', '\(lateness)', \(batches), \(batchSize), '\(lease)')")
+        let each = limits.map { ", '\($0)'" } ?? ""
+        return try units(
+            "claim_broadcasts('\(owner)', '\(apps)', '\(lateness)', \(batches), \(batchSize), '\(lease)'\(each))")
     }
 
     func claimBatches(limit: Int = 100, rescue: Bool = false, grace: String = "15 s") throws -> [Unit] {
-        try units("claim_batches('\(owner)', '\(apps)', \(limit), '75 s', \(rescue), '\(grace)')")
+        let each = limits.map { ", '\($0)', '\(lateness)'" } ?? ""
+        return try units("claim_batches('\(owner)', '\(apps)', \(limit), '75 s', \(rescue), '\(grace)'\(each))")
     }
 
     func probe() throws -> [Unit] { try units("claim_probe('\(owner)', '\(apps)', '75 s')") }
@@ -124,6 +162,9 @@ final class QueueWorker {
             outcomes.enumerated().flatMap { number, outcome in outcome[keyPath: path].map { (number + 1, $0) } }
         }
         let (failures, retired, again, pauses) = (each(\.failures), each(\.retired), each(\.again), each(\.pauses))
+        let (evidence, proposals) = (each(\.evidence), each(\.proposals))
+        let scopes = Array(Set(evidence.map(\.1.scope) + proposals.map(\.1.scope)))
+        let place = Dictionary(uniqueKeysWithValues: scopes.enumerated().map { ($1, $0 + 1) })
         let moved = again.enumerated().flatMap { number, part in part.1.devices.map { (number + 1, $0) } }
         return """
             settle('\(owner)', '\(list(outcomes.map(\.unit.notification)))', '\(list(outcomes.map(\.unit.batch)))',
@@ -140,7 +181,12 @@ final class QueueWorker {
             '\(list(again.map(\.1.delayMilliseconds)))', \(texts(again.map(\.1.environment))), \(texts(again.map(\.1.topic))),
             '\(list(moved.map(\.0)))', '\(list(moved.map(\.1)))',
             \(texts(pauses.map(\.1.app))), \(texts(pauses.map(\.1.environment))), \(texts(pauses.map(\.1.topic))),
-            \(texts(pauses.map(\.1.reason))))
+            \(texts(pauses.map(\.1.reason))),
+            \(texts(scopes.map(\.app))), \(texts(scopes.map(\.environment))), \(texts(scopes.map(\.topic))),
+            '\(list(evidence.map(\.0)))', '\(list(evidence.map { place[$0.1.scope] }))',
+            '\(list(evidence.map(\.1.accepted)))', '\(list(evidence.map(\.1.answered)))',
+            '\(list(proposals.map(\.0)))', '\(list(proposals.map { place[$0.1.scope] }))', '\(list(proposals.map(\.1.device)))',
+            \(texts(proposals.map(\.1.reason))), '\(list(proposals.map(\.1.ageMilliseconds)))')
             """
     }
 
@@ -159,6 +205,28 @@ final class QueueWorker {
     @discardableResult
     func release(_ units: [Unit]) throws -> [String] {
         try session.run("SELECT released FROM release(\(key(units))) ORDER BY unit").map { $0[0] ?? "" }
+    }
+
+    /// What was judged in one call: verdict, applied, dropped, requeued of each window.
+    @discardableResult
+    func judge() throws -> [[String]] {
+        try session.run("SELECT verdict, applied, dropped, requeued FROM judge_windows('\(apps)')").map {
+            $0.map { $0 ?? "" }
+        }
+    }
+
+    /// How many were not given up before.
+    @discardableResult
+    func giveUp(_ ids: Int..., reason: String = "BadTopic") throws -> Int {
+        let reasons = texts(ids.map { _ in reason })
+        return try session.run("SELECT give_up_rest('\(list(ids))', \(reasons))")[0][0].flatMap { Int($0) } ?? -1
+    }
+
+    /// How many units went back that were not known.
+    @discardableResult
+    func releaseLost(knowing units: [Unit] = []) throws -> Int {
+        let known = "'\(list(units.map(\.notification)))', '\(list(units.map(\.batch)))'"
+        return try session.run("SELECT release_lost('\(owner)', '\(apps)', \(known))")[0][0].flatMap { Int($0) } ?? -1
     }
 
     /// expired, unparked, lost, finished.

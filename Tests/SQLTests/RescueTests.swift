@@ -1,5 +1,6 @@
 // Rescue and sweep: what happens when a worker is gone.
 
+import Foundation
 import TestSupport
 import Testing
 
@@ -188,6 +189,30 @@ import Testing
         let direct = try QueueWorker(database).claimBatches()
         #expect(direct.map(\.notification).contains(single))
         #expect(direct.first?.epoch == 2)
+    }
+
+    @Test func aLaneIsItsProcess() throws {
+        let all = try database.notify("broadcast", "true")
+        _ = try worker.claimBroadcast()
+        try loseLeases()
+        try ageTheServer()
+        let (process, another) = (QueueWorker(database), QueueWorker(database))
+        func beat(_ process: QueueWorker, lane: QueueWorker) throws {
+            try process.session.run(
+                "SELECT heartbeat('\(process.owner)', 'h', 1, 'v', 2, '{default}', p_owners => '{\(lane.owner),\(UUID().uuidString)}')"
+            )
+        }
+        // The lane whose lease has ended belongs to a process that lives.
+        try beat(process, lane: worker)
+        #expect(try other.claimBatches().isEmpty)
+        try database.psql("UPDATE pgpush_workers SET last_seen_at = now() - interval '4 minutes'")
+        // A lane of a process that was there all the time is not young, though its name was never seen.
+        try beat(another, lane: other)
+        try database.psql(
+            "UPDATE pgpush_workers SET started_at = now() - interval '2 h' WHERE owner = '\(another.owner)'")
+        #expect(try other.claimBatches().isEmpty)
+        try database.psql("UPDATE pgpush_workers SET started_at = now() WHERE owner = '\(another.owner)'")
+        #expect(try other.claimBatches().map(\.notification) == [all])
     }
 
     @Test func whatHasExpiredIsNotRescued() throws {

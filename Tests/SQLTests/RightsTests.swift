@@ -82,6 +82,7 @@ import Testing
         for allowed in [
             "SELECT * FROM scheduled_notifications, devices, notification_batches, delivery_failures, app_pauses, pgpush_workers",
             "SELECT * FROM notification_progress, delivery_report, failure_reasons, queue_health",
+            "SELECT * FROM token_windows, proposed_deactivations",
             "UPDATE scheduled_notifications SET status = 'cancelled' WHERE id = 1", "SELECT cancel_notification(2)",
             "SELECT retry_notification(1), reschedule_notification(1, now()), pause_app('default'), resume_app('default')",
             "SELECT forget_user('a')",
@@ -91,10 +92,37 @@ import Testing
         for forbidden in [
             "UPDATE scheduled_notifications SET title = 'z'", "DELETE FROM devices",
             "UPDATE devices SET is_active = false",
-            "SELECT * FROM sweep('{default}', '{24h}')",
+            "SELECT * FROM sweep('{default}', '{24h}')", "SELECT * FROM judge_windows('{default}')",
+            "SELECT give_up_rest('{1}', '{x}')", "SELECT release_lost(gen_random_uuid(), '{default}', '{}', '{}')",
+            "DELETE FROM token_windows",
         ] {
             #expect(try refusal("pgpush_operator", forbidden) == "42501", "\(forbidden)")
         }
+    }
+
+    @Test func newFunctionsAndTablesNeedNoSecondMakingOfTheRoles() throws {
+        // As after an upgrade: what was made anew or is new has lost its grants, or never had any.
+        let names = ["settle", "heartbeat", "judge_windows", "give_up_rest", "release_lost"]
+        try database.psql(
+            "REVOKE EXECUTE ON FUNCTION \(names.joined(separator: ", ")) FROM pgpush_worker; REVOKE ALL ON token_windows, proposed_deactivations FROM pgpush_operator"
+        )
+        func missing() throws -> [[String?]] {
+            try database.psql(
+                """
+                SELECT proname FROM pg_proc WHERE proname IN ('\(names.joined(separator: "', '"))')
+                    AND NOT has_function_privilege('pgpush_worker', oid, 'EXECUTE')
+                UNION ALL SELECT t FROM unnest('{token_windows,proposed_deactivations}'::text[]) t
+                WHERE NOT has_table_privilege('pgpush_operator', t, 'SELECT')
+                """)
+        }
+        #expect(try missing().count == 7)
+        try database.psql("BEGIN; SET LOCAL search_path = public;" + SchemaFiles.objects() + "COMMIT")
+        #expect(try missing().isEmpty)
+        // Roles of another database of the server get nothing here.
+        let other = try PostgresCluster.shared().createDatabase()
+        #expect(
+            try other.value("SELECT has_function_privilege('pgpush_worker', 'judge_windows(text[])', 'EXECUTE')") == "f"
+        )
     }
 
     @Test func workersAndMonitors() throws {
@@ -109,12 +137,17 @@ import Testing
         outcome.failures = [.init(device: 1, status: 410, reason: "Unregistered")]
         outcome.retired = [.init(device: 1, before: "now() + interval '1 s'")]
         outcome.pauses = [.init(environment: "sandbox")]
+        outcome.proposals = [.init(device: 1)]
+        outcome.evidence = [.init(answered: 1)]
         #expect(try worker.settle([outcome, Outcome(unit: units[1], accepted: 1)]) == ["applied", "applied"])
         try worker.finalise(2)
         try worker.sweep()
         _ = try worker.nextDue()
         _ = try worker.claimBatches(rescue: true)
         _ = try worker.probe()
+        #expect(try worker.judge().map { $0[0] } == ["open"])
+        #expect(try worker.giveUp(2) == 0)
+        #expect(try worker.releaseLost() == 0)
         try worker.session.run(
             "SELECT heartbeat('\(worker.owner)', 'h', 1, 'v', 1, '{default}'); SELECT goodbye('\(worker.owner)')")
         #expect(try database.psql("SELECT status FROM scheduled_notifications ORDER BY id") == [["failed"], ["sent"]])

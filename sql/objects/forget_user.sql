@@ -46,7 +46,8 @@ BEGIN
     -- What somebody is judging at this moment goes with that.
     DELETE FROM proposed_deactivations p USING (
         SELECT x.app, x.environment, x.topic, x.id FROM proposed_deactivations x
-        WHERE x.device_id = ANY (ids) OR x.notification_id = ANY (removed) FOR UPDATE SKIP LOCKED) s
+        WHERE x.device_id = ANY (ids) OR x.notification_id = ANY (removed)
+           OR (x.notification_id = ANY (touched) AND pgpush_is_erased(x.notification_id, x.device_id)) FOR UPDATE SKIP LOCKED) s
     WHERE p.app = s.app AND p.environment = s.environment AND p.topic = s.topic AND p.id = s.id;
     DELETE FROM devices d WHERE d.user_id = forget_user.user_id;
     GET DIAGNOSTICS result = ROW_COUNT;

@@ -73,7 +73,7 @@ DECLARE
     lot     bigint[];  -- proposals
     devs    bigint[];
     reasons text[];
-    n       token_windows;
+    present token_windows;
 BEGIN
     applied := 0; dropped := 0;
     -- Locked here, before the devices: forget_user deletes proposals without waiting for whoever holds them.
@@ -101,13 +101,13 @@ BEGIN
         SELECT array_agg(l.id), array_agg(l.reason) INTO devs, reasons FROM locked l;
     END IF;
 
-    SELECT * INTO n FROM token_windows t WHERE t.app = w.app AND t.environment = w.environment AND t.topic = w.topic FOR UPDATE;
-    verdict := CASE WHEN n.tripped_at IS NULL THEN 'open' ELSE 'tripped' END;
-    reason := n.reason;
-    IF n.opened_at IS DISTINCT FROM w.opened_at OR n.tripped_at IS NOT NULL THEN
+    SELECT * INTO present FROM token_windows t WHERE t.app = w.app AND t.environment = w.environment AND t.topic = w.topic FOR UPDATE;
+    verdict := CASE WHEN present.tripped_at IS NULL THEN 'open' ELSE 'tripped' END;
+    reason := present.reason;
+    IF present.opened_at IS DISTINCT FROM w.opened_at OR present.tripped_at IS NOT NULL THEN
         RETURN;  -- tripped meanwhile, or another window already
     END IF;
-    IF w.accepted_count = 0 AND w.approved_id IS NULL AND n.accepted_count > 0 THEN
+    IF w.accepted_count = 0 AND w.approved_id IS NULL AND present.accepted_count > 0 THEN
         RETURN;  -- the first acceptance came at the last moment
     END IF;
     UPDATE devices d SET is_active = false, deactivated_at = now(), deactivation_reason = x.reason, updated_at = now()
@@ -121,7 +121,8 @@ BEGIN
         reason := 'no push was accepted within 24 hours';
     ELSE
         verdict := 'calm';
-        reason := format('%s of %s answers', n.proposed_count, n.answered_count) || CASE WHEN w.approved_id IS NOT NULL THEN ', continued' ELSE '' END;
+        reason := CASE WHEN w.approved_id IS NULL THEN format('%s of %s answers', present.proposed_count, present.answered_count)
+                       ELSE 'continued' END;
     END IF;
 
     IF NOT pgpush_has_proposal(w.app, w.environment, w.topic) THEN

@@ -1,0 +1,86 @@
+// Finished notifications go with their batches when the time of keeping is over; nothing else does.
+
+import TestSupport
+import Testing
+
+@Suite struct RetentionTests {
+    let database: TestDatabase
+    let worker: QueueWorker
+
+    init() throws {
+        database = try .make()
+        worker = QueueWorker(database)
+        try database.addDevices(20)
+    }
+
+    /// Makes finished ones look so many days old.
+    private func age(_ days: Int, _ condition: String = "true") throws {
+        try database.psql(
+            """
+            SET session_replication_role = replica;
+            UPDATE scheduled_notifications SET finished_at = now() - interval '\(days) days' WHERE finished_at IS NOT NULL AND \(condition);
+            RESET session_replication_role
+            """)
+    }
+
+    private func ids() throws -> [Int] {
+        try database.psql("SELECT id FROM scheduled_notifications ORDER BY id").compactMap { $0[0].flatMap { Int($0) } }
+    }
+
+    @Test func oldOnesGoWithTheirBatches() throws {
+        let all = try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast(batches: 2, batchSize: 10))
+        try worker.finalise(all)
+        let single = try database.notify()
+        try worker.accept(worker.claim())
+        let pending = try database.notify("user_id, scheduled_at", "'u1', now() + interval '1 year'")
+        let open = try database.notify("broadcast", "true")
+        _ = try worker.claimBroadcast(batches: 1, batchSize: 10)
+        let cancelled = try database.notify("user_id", "'u2'")
+        try database.psql("SELECT cancel_notification(\(cancelled))")
+
+        try age(29)
+        try worker.sweep()
+        #expect(try ids() == [all, single, pending, open, cancelled])
+        try age(31, "id <> \(single)")
+        try worker.sweep()
+        #expect(try ids() == [single, pending, open])
+        #expect(try database.psql("SELECT DISTINCT notification_id FROM notification_batches") == [["\(open)"]])
+
+        for (setting, kept) in [("90 days", true), ("nonsense", true), ("1 day", false)] {
+            try worker.session.run("SET pgpush.keep_notifications = '\(setting)'")
+            try worker.sweep()
+            #expect(try ids().contains(single) == kept, "\(setting)")
+        }
+    }
+
+    @Test func aLotAtATimeAndNeverWaiting() throws {
+        for _ in 1...50 { try database.notify() }
+        try worker.accept(worker.claim())
+        try age(40)
+        let holder = database.openSession()
+        defer { holder.close() }
+        try holder.run("BEGIN; SELECT FROM scheduled_notifications WHERE id = 1 FOR NO KEY UPDATE")
+        #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 10)
+        #expect(
+            try database.number("SELECT pgpush_prune(10, '1 minute')") == 39,
+            "until the time is over, or nothing is left")
+        #expect(try ids() == [1])
+        try holder.run("COMMIT")
+        // Great broadcasts go one at a time.
+        try database.psql(
+            """
+            SET session_replication_role = replica; UPDATE scheduled_notifications SET batch_seq = 15000; RESET session_replication_role
+            """)
+        for _ in 1...3 { try database.notify() }
+        try worker.accept(worker.claim())
+        try database.psql(
+            """
+            SET session_replication_role = replica; UPDATE scheduled_notifications SET batch_seq = 15000; RESET session_replication_role
+            """)
+        try age(40)
+        #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 2)
+        #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 2)
+        #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 0)
+    }
+}
