@@ -43,7 +43,8 @@ extension SendStage {
         if others.count == own.count { return true }
         // Production is worth a connection to find out; to the sandbox many have no way and never need one.
         others.first { $0.environment == .production }?.gateway.pool.warmUp()
-        return others.contains(where: \.isProven)
+        // One that is to be tried again after a failure needs a push for it.
+        return others.contains { $0.isProven || $0.isOnTrial }
     }
 
     /// Whether the only gateway in use has failed and a single push is to find out whether it works again.
