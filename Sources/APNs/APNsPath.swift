@@ -9,6 +9,12 @@ package enum APNsPath {
     /// Enough room for any device's path.
     package static let longestDevicePath = 10 + longestToken
 
+    /// Whether these bytes may stand in a path as a device token: hex digits, an even number of them, not too many.
+    package static func isToken(_ token: UnsafeRawBufferPointer) -> Bool {
+        guard token.count > 0, token.count <= longestToken, token.count & 1 == 0 else { return false }
+        return unsafe token.allSatisfy { HexDigit.value($0) != nil }
+    }
+
     /// Writes `/3/device/<hex>` in lower case into `buffer`, without allocating.
     ///
     /// Returns the length, or nil when the token is empty, too long, odd in length or not hex, or the buffer too short.

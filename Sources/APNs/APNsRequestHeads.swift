@@ -92,8 +92,8 @@ package final class APNsRequestHeads {
 
     private static func expiration(_ content: PushContent, now: Int64) -> Int64 {
         guard content.storeIfOffline else { return 0 }
-        // 0 would mean something else.
-        return max(content.expiresAt ?? now &+ defaultLifetime, 1)
+        // 0 would mean something else, and beyond the year 9999 nobody would take it for seconds.
+        return min(max(content.expiresAt ?? now &+ defaultLifetime, 1), 253_402_300_799)
     }
 
     private static func check(_ content: PushContent) throws(APNsError) {

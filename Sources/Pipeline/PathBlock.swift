@@ -1,5 +1,7 @@
-// The request paths of a unit's devices, one after the other in one block of memory.
+// The request paths of a unit's devices, one after the other in one block of memory. What stands in the table is checked again here:
+// rows that came past the triggers (a restore without them, replication) must not put anything but hex into a path.
 
+import APNs
 import PushStore
 
 /// `prefix + token` for each device; immutable, freed with the object.
@@ -7,6 +9,8 @@ import PushStore
     private let bytes: UnsafeMutableRawPointer
     private var ends: [Int] = []
     private let prefixLength: Int
+    /// Devices whose stored token is none; their paths are not to be used.
+    private(set) var faulty: [Int] = []
 
     /// Splits the joined tokens of `devices` and puts `prefix` in front of each.
     init(devices: [UnitDevices], prefix: String) {
@@ -34,9 +38,13 @@ import PushStore
     private func append(_ part: UnitDevices, _ prefix: [UInt8], _ offset: inout Int) {
         unsafe part.tokens.withUnsafeBytes { tokens in
             var start = 0
-            for _ in part.ids {
+            for id in part.ids {
                 var end = start
                 while end < tokens.count, unsafe tokens[end] != UInt8(ascii: " ") { end += 1 }
+                // A channel has no token.
+                if id != 0, unsafe !APNsPath.isToken(UnsafeRawBufferPointer(rebasing: tokens[start..<end])) {
+                    faulty.append(ends.count)
+                }
                 unsafe (bytes + offset).copyMemory(from: prefix, byteCount: prefix.count)
                 offset += prefix.count
                 if let base = tokens.baseAddress, end > start {

@@ -142,6 +142,17 @@ actor Supervisor {
         isWakePlanned = false
         if cancelled.isEmpty { mayPoll.raise() }
         await wakeLanes(cancelled: cancelled)
+        if !cancelled.isEmpty { await finalise(cancelled) }
+    }
+
+    /// Of what was cancelled between two batches, or while it waits to be tried again, no lane has anything that could end.
+    private func finalise(_ cancelled: [Int64]) async {
+        do throws(PostgresError) {
+            try await store.finalise(cancelled)
+        } catch {
+            // The sweep does it.
+            logger.info("finalise failed", [.error: error.description, .sqlState: error.sqlState])
+        }
     }
 
     // MARK: Maintain

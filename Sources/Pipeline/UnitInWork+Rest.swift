@@ -19,15 +19,18 @@ extension UnitInWork {
     /// Books all that waits as refused without sending it.
     func refuse(reason: String) {
         for place in segments.indices {
-            for index in takeWaiting(place, as: .refused) {
-                settlement.rejected += 1
-                settlement.failures.append(
-                    DeviceFailure(
-                        device: device(index), token: token(index), environment: segments[place].environment, status: 0,
-                        reason: reason, isFinal: true, time: claimed))
-            }
+            for index in takeWaiting(place, as: .refused) { bookRefused(index, reason: reason) }
         }
-        settlement.error = reason
+    }
+
+    /// Books a device that is refused without having been sent.
+    func bookRefused(_ index: Int, reason: String) {
+        settlement.rejected += 1
+        settlement.error = settlement.error ?? reason
+        settlement.failures.append(
+            DeviceFailure(
+                device: device(index), token: token(index), environment: environment(of: index), status: 0,
+                reason: reason, isFinal: true, time: claimed))
     }
 
     /// Gives what still waits back to the queue, uncharged; for a unit that has been stopped in the middle.

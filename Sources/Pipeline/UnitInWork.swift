@@ -19,6 +19,8 @@ struct UnitSegment {
     var unsettled: Int
     /// Devices that were certainly not processed and go again.
     var again: [Int] = []
+    /// Devices that are never sent to.
+    var leftOut: Set<Int> = []
 
     init(environment: PushEnvironment, range: Range<Int>) {
         self.environment = environment
@@ -30,17 +32,18 @@ struct UnitSegment {
     /// Takes the next device to hand to the wire, and whether it has been there before.
     mutating func takeNext() -> (index: Int, isAgain: Bool)? {
         if let index = again.popLast() { return (index, true) }
+        while !leftOut.isEmpty, leftOut.contains(next) { next += 1 }
         guard next < range.upperBound else { return nil }
         defer { next += 1 }
         return (next, false)
     }
 
     /// Whether a device waits to be handed to the wire.
-    var hasWaiting: Bool { !again.isEmpty || next < range.upperBound }
+    var hasWaiting: Bool { !again.isEmpty || (next..<range.upperBound).contains { !leftOut.contains($0) } }
 
     /// Takes all that waits, in order.
     mutating func takeWaiting() -> [Int] {
-        let waiting = again.sorted() + Array(next..<range.upperBound)
+        let waiting = again.sorted() + (next..<range.upperBound).filter { !leftOut.contains($0) }
         again = []
         next = range.upperBound
         return waiting
@@ -133,6 +136,12 @@ enum DeviceMark: UInt8 {
             unsafe APNsID.write(notification: work.key.notification, device: ids[index], into: pushID(index))
         }
         if !named { refuse(reason: "an id beyond 60 bits does not fit into an apns-id") }
+        for index in paths.faulty where marks[index] == .open {
+            segments[segment(of: index)].leftOut.insert(index)
+            undecided -= 1
+            marks[index] = .refused
+            bookRefused(index, reason: "the stored device token is not hex")
+        }
     }
 
     deinit { unsafe pushIDs.deallocate() }

@@ -12,6 +12,7 @@ package enum HopelessRule {
     ///     (`NotificationFate.hopeless`).
     ///   - devices: How many devices the unit has.
     ///   - isAccepted: Whether Apple is known to have accepted the notification for any device.
+    /// - Returns: True when it should be given up.
     package static func givesUp(hopeless: Int, devices: Int, isAccepted: Bool) -> Bool {
         !isAccepted && hopeless >= min(threshold, max(devices, 1))
     }

@@ -79,8 +79,9 @@ package struct RetryPolicy: Sendable, Equatable {
         }
     }
 
-    /// Which waits may share a batch, which begins with the longest of them: those of one lot, of which none is
-    /// more than twice another. Below four seconds the difference is not worth a batch.
+    /// Which waits may share a batch, which waits for the longest of them: those of one lot.
+    ///
+    /// None in a lot is more than twice another; below four seconds the difference is not worth a batch.
     package static func lot(of wait: Duration) -> Int {
         let seconds = max(wait.components.seconds, 3)
         return Int64.bitWidth - seconds.leadingZeroBitCount

@@ -190,7 +190,7 @@ import Testing
     }
 
     private func tokens(_ ids: [Int64]) -> [UInt8] {
-        Array(ids.map { "a\($0.magnitude)" }.joined(separator: " ").utf8)
+        Array(ids.map { "\($0.magnitude + 10_000_000)" }.joined(separator: " ").utf8)
     }
 
     /// Hands everything that waits to the wire.

@@ -11,6 +11,7 @@ import Testing
     init() throws {
         database = try .make()
         worker = QueueWorker(database)
+        worker.limits = "{500}"
     }
 
     private static let rows = 120_000

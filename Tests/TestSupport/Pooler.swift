@@ -27,8 +27,11 @@ package final class Pooler: Sendable {
 
     /// Starts a pooler of its own; it accepts connections when this returns.
     ///
+    /// - Parameters:
+    ///   - cluster: where it leads.
+    ///   - settings: further lines of its configuration, which override those that stand here.
     /// - Throws: when there is no pgbouncer, or it does not listen within 20 s; its log is in the message.
-    package init(before cluster: PostgresCluster) throws {
+    package init(before cluster: PostgresCluster, settings: [String: String] = [:]) throws {
         let programs = try PostgresPrograms.find()
         port = try FreePort.find()
         folder = "\(cluster.folder)/pgbouncer-\(port)"
@@ -47,6 +50,7 @@ package final class Pooler: Sendable {
         max_client_conn = 1000
         server_idle_timeout = 5
         logfile = \(folder)/log
+        \(settings.map { "\($0.key) = \($0.value)" }.sorted().joined(separator: "\n"))
         """.write(toFile: "\(folder)/ini", atomically: false, encoding: .utf8)
         try "\"\(PostgresCluster.user)\" \"\"\n".write(toFile: "\(folder)/users", atomically: false, encoding: .utf8)
         if let user = programs.user { try Subprocess.require("/bin/chown", ["-R", user, folder]) }

@@ -77,9 +77,11 @@ package final class Rig: Sendable {
 
     // MARK: pgpush
 
-    /// Starts `pgpush worker` with these options, and with `more` in its environment.
-    package func worker(_ options: String..., more: [String: String] = [:]) throws -> WorkerProcess {
-        let worker = try WorkerProcess(options, environment: environment.merging(more) { $1 })
+    /// Starts `pgpush worker` with these options, and with `more` in its environment; `wrapper` as `WorkerProcess` takes it.
+    package func worker(
+        _ options: String..., more: [String: String] = [:], within wrapper: [String] = []
+    ) throws -> WorkerProcess {
+        let worker = try WorkerProcess(options, environment: environment.merging(more) { $1 }, within: wrapper)
         workers.add(worker)
         return worker
     }

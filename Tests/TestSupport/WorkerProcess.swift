@@ -25,11 +25,16 @@ package final class WorkerProcess: @unchecked Sendable {
 
     /// Starts `pgpush worker` with these options; the environment is the whole one.
     ///
+    /// - Parameters:
+    ///   - options: of the verb.
+    ///   - environment: all of it.
+    ///   - wrapper: a command and its options that gets the worker's command line appended, such as `prlimit`; `pid` is then the
+    ///     wrapper's, unless it executes the worker in its own place.
     /// - Throws: when it cannot be started.
-    package init(_ options: [String], environment: [String: String]) throws {
+    package init(_ options: [String], environment: [String: String], within wrapper: [String] = []) throws {
         let pipe = try ClosedPipe()
         process = try ChildProcess.mortal(
-            [SimulatorProcess.executable("pgpush").path, "worker"] + options, environment: environment,
+            wrapper + [SimulatorProcess.executable("pgpush").path, "worker"] + options, environment: environment,
             errors: pipe.writer.fileDescriptor)
         try pipe.writer.close()
         read(pipe.reader)
@@ -58,12 +63,12 @@ package final class WorkerProcess: @unchecked Sendable {
 
     // MARK: Waiting
 
-    /// Waits until its log holds `part`.
+    /// Waits until its log holds `part`, so many times.
     ///
     /// - Throws: `WorkerFailure` when it does not within the limit, or has ended without it.
-    package func logs(_ part: String, within limit: Duration = .seconds(30)) async throws {
-        guard await isMet(within: limit, { $0.contains(part) }) else {
-            throw failure("did not log “\(part)” within \(limit)")
+    package func logs(_ part: String, times: Int = 1, within limit: Duration = .seconds(30)) async throws {
+        guard await isMet(within: limit, { $0.count(of: part) >= times }) else {
+            throw failure("did not log “\(part)” \(times) times within \(limit)")
         }
     }
 
@@ -153,4 +158,9 @@ package final class WorkerProcess: @unchecked Sendable {
         }
         for number in left { finish(number, false) }
     }
+}
+
+extension String {
+    /// How often a text stands in it.
+    package func count(of part: String) -> Int { components(separatedBy: part).count - 1 }
 }

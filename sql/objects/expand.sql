@@ -1,5 +1,6 @@
 -- Expand: from leased units to device tokens. One row for each unit and environment, ids ascending (positions of tokens likewise),
--- only active devices that still belong to the audience, and only those above what the unit has settled already.
+-- only active devices that still belong to the audience, and only those above what the unit has settled already. A blank in a token
+-- that came past the triggers would shift all that follow: it becomes a line, and the worker refuses that one device.
 
 CREATE OR REPLACE FUNCTION expand(p_notifications bigint[], p_batches integer[], p_limit integer)
     RETURNS TABLE (unit integer, environment text, device_ids bigint[], device_tokens text)
@@ -26,7 +27,7 @@ BEGIN
 
     IF users IS NOT NULL THEN
         RETURN QUERY
-            SELECT x.o, d.environment, array_agg(d.id ORDER BY d.id), string_agg(d.device_token, ' ' ORDER BY d.id)
+            SELECT x.o, d.environment, array_agg(d.id ORDER BY d.id), string_agg(replace(d.device_token, ' ', '_'), ' ' ORDER BY d.id)
             FROM unnest(users) x(o), LATERAL (
                 SELECT d.id, d.environment, d.device_token FROM devices d
                 WHERE d.user_id = user_ids[x.o] AND d.app = apps[x.o] AND coalesce(d.is_active, false)
@@ -36,7 +37,7 @@ BEGIN
     END IF;
     IF ranges IS NOT NULL THEN
         RETURN QUERY
-            SELECT x.o, e.environment, array_agg(d.id ORDER BY d.id), string_agg(d.device_token, ' ' ORDER BY d.id)
+            SELECT x.o, e.environment, array_agg(d.id ORDER BY d.id), string_agg(replace(d.device_token, ' ', '_'), ' ' ORDER BY d.id)
             FROM unnest(ranges) x(o)
             JOIN notification_batches b ON b.notification_id = p_notifications[x.o] AND b.batch_no = p_batches[x.o]
             JOIN (VALUES ('production'), ('sandbox')) e(environment)
@@ -55,7 +56,7 @@ BEGIN
     END IF;
     FOREACH u IN ARRAY coalesce(lists, '{}') || coalesce(arrays, '{}') LOOP
         RETURN QUERY
-            SELECT u, p.environment, array_agg(p.device ORDER BY abs(p.device)), string_agg(p.token, ' ' ORDER BY abs(p.device))
+            SELECT u, p.environment, array_agg(p.device ORDER BY abs(p.device)), string_agg(replace(p.token, ' ', '_'), ' ' ORDER BY abs(p.device))
             FROM pgpush_expand_list(p_notifications[u], p_batches[u], CASE p_batches[u] WHEN 0 THEN p_limit END) p
             GROUP BY 2;
     END LOOP;

@@ -27,8 +27,9 @@ BEGIN
             (SELECT now() FROM notification_batches b WHERE b.app = v_app AND b.state = 'parked'
                AND NOT EXISTS (SELECT FROM app_pauses p WHERE p.app = v_app) LIMIT 1));
     END LOOP;
-    -- Whole milliseconds, rounded up: waking a moment too early would only find nothing.
-    RETURN CASE WHEN due IS NOT NULL THEN greatest(ceil(extract(epoch FROM due - clock_timestamp()) * 1000), 0)::bigint END;
+    -- Whole milliseconds, rounded up: waking a moment too early would only find nothing. A time without end, which only rows that
+    -- came past the triggers have, cannot be counted.
+    RETURN CASE WHEN due = '-infinity' THEN 0 WHEN due = 'infinity' THEN NULL WHEN due IS NOT NULL THEN greatest(ceil(extract(epoch FROM due - clock_timestamp()) * 1000), 0)::bigint END;
 END
 $$;
 COMMENT ON FUNCTION next_due(text[]) IS

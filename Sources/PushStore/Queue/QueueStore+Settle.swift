@@ -11,6 +11,9 @@ extension QueueStore {
     package func settle(
         _ settlements: [UnitSettlement], pauses: Set<ScopePause>
     ) async throws(PostgresError) -> (units: [SettledUnit], pauses: Set<ScopePause>?) {
+        // Times are told as ages, which count from here: what waited for a connection afterwards would be dated too late, and a
+        // device that registered meanwhile would be retired.
+        try await session.connect(timeout: .seconds(20))
         let statement = call("settle", parameters(settlements, pauses))
         guard settlements.contains(where: { !$0.proposals.isEmpty }) else {
             return (try settled(try await session.query(statement), settlements), nil)

@@ -1,0 +1,58 @@
+// F22: a worker that is killed leaves its claims behind, and the lease, not a person, ends them. The real times are waited for.
+
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A killed worker's claims") struct Takeover {
+    @Test(
+        "F22: are taken over after the lease, by a worker with another identity as by one with the same; nothing is repeated that was booked",
+        arguments: [false, true])
+    func takenOver(hasSameIdentity: Bool) async throws {
+        try await Rig.run(.idle, simulator: ["--stream-limit", "5", "--latency-ms", "500"]) { rig in
+            try rig.addDevices(0...100)
+            try rig.addSingles(1...100)
+            // Each is process 1 of this machine then: host and id are no identity.
+            let wrapper = hasSameIdentity ? Namespace.command() : []
+            let first = try rig.worker("--connections", "1", within: wrapper)
+            try await rig.simulator.wait(for: .accepted, atLeast: 50)
+            await first.kill()
+            let booked = Set(try rig.column("SELECT user_id FROM scheduled_notifications WHERE status = 'sent'"))
+            let early = try rig.simulator.journal()
+            let arrived = Set((early.requests + early.held).compactMap(\.token))
+
+            let second = try rig.worker("--poll-interval", "1", within: wrapper)
+            try await rig.eventually("SELECT count(*) FROM pgpush_workers", is: "2")
+            let identities = try rig.psql(
+                "SELECT count(DISTINCT owner), count(DISTINCT (host, pid)) FROM pgpush_workers")
+            #expect(identities == [["2", hasSameIdentity ? "1" : "2"]])
+            // 75 s of lease, 15 s of patience; then anything that comes along wakes the second worker.
+            try await rig.eventually(
+                """
+                SELECT count(*) FROM scheduled_notifications
+                WHERE status = 'sending' AND epoch = 1 AND lease_until > now() - interval '15 s'
+                """, is: "0", within: .seconds(120))
+            let before = try rig.database.number("SELECT count(*) FROM scheduled_notifications WHERE epoch > 1")
+            #expect(before == 0, "nobody takes what is under a lease")
+            try rig.addSingles(0...0)
+            try await rig.allSinglesSent(101, within: .seconds(90))
+            kill(hasSameIdentity ? try Namespace.first(of: second) : second.pid, SIGTERM)
+            #expect(try await second.exitCode(within: .seconds(30)) == 0)
+
+            let journal = try rig.simulator.journal()
+            #expect(Set(journal.acceptedTokens).count == 101)
+            for user in 1...100 {
+                let requests = journal.requests(for: DeviceTokens.plain(user))
+                if requests.count > 1 {
+                    // In doubt: written to the wire, and the answer not booked. The same push, to Apple and to the phone.
+                    #expect(requests.count == 2 && arrived.contains(DeviceTokens.plain(user)))
+                    #expect(!booked.contains("user-\(user)"), "user-\(user)")
+                    #expect(Set(requests.map(\.apnsId)).count == 1)
+                    #expect(Set(requests.map { $0.headers["apns-collapse-id"] }).count == 1)
+                }
+            }
+            let states = "SELECT DISTINCT status, lease_until IS NULL, accepted_count FROM scheduled_notifications"
+            #expect(try rig.psql(states) == [["sent", "t", "1"]])
+        }
+    }
+}
