@@ -95,11 +95,14 @@ extension SendStage {
     func hold(_ feed: PushFeed, _ scope: PauseScope, _ reason: String) {
         let pause = ScopePause(
             app: feed.app, environment: scope.namesEnvironment ? feed.environment : nil, topic: nil, reason: reason)
-        // Whoever was to find out has found out.
-        for unit in unitsInWork where unit.isProbe && unit.segments.contains(where: { $0.feed === feed }) {
-            unit.failAsProbe()
-        }
         self.pause(pause)
+        // Whoever was to find out has found out.
+        for unit in unitsInWork where unit.isProbe {
+            for segment in unit.segments where segment.feed === feed {
+                pauseAgain(unit, segment.range.lowerBound)
+                unit.failAsProbe()
+            }
+        }
         holdAnew()
     }
 }
