@@ -100,6 +100,7 @@ extension Lane {
                 stage.pausesStored(pauses)
                 if let stored { stage.learnPauses(stored) }
                 take(settled, reports, asked: asked)
+                announceRetries(settlements)
                 return settled
             } catch {
                 // The lane has closed its own session: its time is over.
@@ -116,6 +117,13 @@ extension Lane {
                 guard MonotonicTime.now() < abandonBy else { return abandon(reports) }
             }
         }
+    }
+
+    /// Nobody says a word when retries fall due, and the poll may have planned to sleep beyond that.
+    private func announceRetries(_ settlements: [UnitSettlement]) {
+        let retries = settlements.lazy.flatMap(\.requeues).filter { $0.state == .ready }
+        guard let first = retries.map(\.delay).min() else { return }
+        retryPlanned(MonotonicTime.now().advanced(by: first))
     }
 
     /// Learns what became of reports, in their order.
