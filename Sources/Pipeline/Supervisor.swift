@@ -201,9 +201,26 @@ actor Supervisor {
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }
-            guard !isEnding else { return }
+            await lookForLost(until: .now().advanced(by: PollPlan.maintenancePause(using: &random)))
+        }
+    }
+
+    /// Has the lanes look for units whose holder is gone: now, and whenever a lease that nobody has renewed can be taken over.
+    ///
+    /// Nobody says when a worker dies; who waits for the next sweep finishes its work up to a minute late.
+    private func lookForLost(until end: MonotonicTime) async {
+        while !isEnding, end > .now() {
             for lane in lanes { await lane.lookForLost() }
-            _ = await mayMaintain.wait(PollPlan.maintenancePause(using: &random))
+            var pause = end.since(.now())
+            do throws(PostgresError) {
+                if let lost = try await store.nextLost(laneSettings.apps, leases: laneSettings.leases) {
+                    pause = min(pause, PollPlan.pause(untilLost: lost))
+                }
+            } catch {
+                logger.warning("looking at the leases failed", [.error: error.description, .sqlState: error.sqlState])
+            }
+            guard !isEnding else { return }
+            _ = await mayMaintain.wait(pause)
         }
     }
 

@@ -240,6 +240,9 @@ final class QueueWorker {
     /// Milliseconds; nil: nothing is planned.
     func nextDue() throws -> Int? { try session.run("SELECT next_due('\(apps)')")[0][0].flatMap { Int($0) } }
 
+    /// Milliseconds; nil: nothing is leased.
+    func nextLost() throws -> Int? { try session.run("SELECT next_lost('\(apps)')")[0][0].flatMap { Int($0) } }
+
     private func units(_ call: String) throws -> [Unit] {
         let rows = try session.run(
             "SELECT notification_id, batch_no, epoch, attempt, device_count FROM \(call) ORDER BY 1, 2")
