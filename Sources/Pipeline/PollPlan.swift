@@ -15,7 +15,12 @@ enum PollPlan {
     }
 
     /// The pause between two sweeps: a minute, give or take.
-    static func maintenancePause(using random: inout some RandomNumberGenerator) -> Duration {
-        .milliseconds(Int64.random(in: 50_000...70_000, using: &random))
+    static func sweepPause(using random: inout some RandomNumberGenerator) -> Duration {
+        .milliseconds(Int64.random(in: 40_000...50_000, using: &random))
+    }
+
+    /// The pause between two signs of life; below `LeaseRules.longestSilence`, so that an idle process may rescue.
+    static func signPause(using random: inout some RandomNumberGenerator) -> Duration {
+        .milliseconds(Int64.random(in: 20_000...28_000, using: &random))
     }
 }

@@ -19,6 +19,7 @@ actor Supervisor {
     let lanes: [Lane]
     let logger: Logger
     let store: QueueStore
+    private let contact: SharedContact
     private let mayPoll: LoopSignal
     private let mayMaintain: LoopSignal
     let mayJudge: LoopSignal
@@ -38,7 +39,8 @@ actor Supervisor {
         self.laneSettings = laneSettings
         self.lanes = lanes
         self.logger = logger
-        store = sessions.queue(on: loop)
+        store = sessions.queue(on: loop, owner: .random())
+        contact = sessions.contact
         mayPoll = LoopSignal(loop: loop)
         mayMaintain = LoopSignal(loop: loop)
         mayJudge = LoopSignal(loop: loop)
@@ -149,18 +151,33 @@ actor Supervisor {
     private func maintainLoop() async {
         let report = WorkerReport(
             host: hostName(), processID: getpid(), version: settings.version, lanes: Int32(clamping: lanes.count),
-            apps: laneSettings.apps.map(\.name))
+            apps: laneSettings.apps.map(\.name), owners: lanes.map(\.owner))
+        var sweepDue = MonotonicTime.now()
         while !isEnding {
+            let mustSweep = sweepDue <= .now()
             do throws(PostgresError) {
                 try await giveSignOfLife(report)
-                try await store.sweep(apps: laneSettings.apps, leases: laneSettings.leases)
+                if mustSweep {
+                    try await store.sweep(apps: laneSettings.apps, grace: sweepGrace)
+                    sweepDue = MonotonicTime.now().advanced(by: PollPlan.sweepPause(using: &random))
+                }
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }
             guard !isEnding else { return }
-            for lane in lanes { await lane.lookForLost() }
-            _ = await mayMaintain.wait(PollPlan.maintenancePause(using: &random))
+            if mustSweep {
+                for lane in lanes { await lane.lookForLost() }
+            }
+            _ = await mayMaintain.wait(PollPlan.signPause(using: &random))
         }
+    }
+
+    /// After an outage every lease looks lost to a sweep, too; its owner is about to come back.
+    ///
+    /// A process that drains and ends is always young, and nobody else may be there to do it.
+    private var sweepGrace: Duration {
+        if contact.mayRescue { return laneSettings.leases.grace }
+        return settings.once ? .seconds(300) : .seconds(86_400)
     }
 
     private func giveSignOfLife(_ report: WorkerReport) async throws(PostgresError) {

@@ -46,6 +46,37 @@ import Testing
             """)
     }
 
+    @Test("whoever sleeps wakes when a lease is lost, not before, and not for what nobody may take")
+    func nextDueKnowsOfLostLeases() throws {
+        let units = try worker.claim() + worker.claimBroadcast(batches: 2, batchSize: 6)
+        #expect(units.isEmpty)
+        #expect(try other.nextDue() == nil)
+        let single = try database.notify()
+        _ = try worker.claim()
+        #expect((80_000...90_000).contains(try #require(try other.nextDue())))
+        let all = try database.notify("broadcast", "true")
+        _ = try worker.claimBroadcast(batches: 2, batchSize: 6)
+        #expect((80_000...90_000).contains(try #require(try other.nextDue())))
+        // One ends sooner, and each kind counts.
+        try database.psql(
+            "UPDATE scheduled_notifications SET lease_until = now() + interval '20 s' WHERE id = \(single)")
+        #expect((30_000...35_000).contains(try #require(try other.nextDue())))
+        try database.psql(
+            """
+            UPDATE notification_batches SET lease_until = now() - interval '5 s'
+            WHERE notification_id = \(all) AND batch_no = 2
+            """)
+        #expect((5_000...10_000).contains(try #require(try other.nextDue())))
+        try loseLeases()
+        #expect(try other.nextDue() == 0)
+        #expect(try other.claimBatches(rescue: true).count == 3)
+        #expect((80_000...90_000).contains(try #require(try other.nextDue())))
+        // What is being cancelled is the sweep's.
+        try loseLeases()
+        try database.psql("SELECT cancel_notification(\(single)), cancel_notification(\(all))")
+        #expect(try other.nextDue() == nil)
+    }
+
     @Test("F22 a killed worker's rows are taken over after the lease, by whom ever")
     func takenOver() throws {
         let single = try database.notify()

@@ -8,7 +8,7 @@ DECLARE
     v_app text;
     due timestamptz;
 BEGIN
-    -- Each is one probe of the head of an index.
+    -- Each is a probe of the head of an index.
     FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
         due := least(due, (SELECT min(p.next_probe_at) FROM app_pauses p WHERE p.app = v_app AND p.automatic
                            AND NOT pgpush_is_held(p.app, p.environment, p.topic)));
@@ -25,7 +25,16 @@ BEGIN
              ORDER BY b.not_before LIMIT 1),
             -- left parked by a resume, which frees them in lots
             (SELECT now() FROM notification_batches b WHERE b.app = v_app AND b.state = 'parked'
-               AND NOT EXISTS (SELECT FROM app_pauses p WHERE p.app = v_app) LIMIT 1));
+               AND NOT EXISTS (SELECT FROM app_pauses p WHERE p.app = v_app) LIMIT 1),
+            -- Leases that will be lost, with the grace of a rescue, unless they are renewed before. A hundred of each tell: of what
+            -- one worker held, the first are as old as the rest.
+            (SELECT min(x.lease_until) + interval '15 s'
+             FROM (SELECT n.lease_until FROM scheduled_notifications n
+                   WHERE n.app = v_app AND n.status = 'sending' AND n.lease_until IS NOT NULL ORDER BY n.id LIMIT 100) x),
+            (SELECT min(x.lease_until) + interval '15 s'
+             FROM (SELECT b.lease_until FROM notification_batches b
+                   WHERE b.app = v_app AND b.state = 'leased'
+                     AND (SELECT n.status FROM scheduled_notifications n WHERE n.id = b.notification_id) = 'sending' LIMIT 100) x));
     END LOOP;
     -- Whole milliseconds, rounded up: waking a moment too early would only find nothing. A time without end, which only rows that
     -- came past the triggers have, cannot be counted.
@@ -33,4 +42,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION next_due(text[]) IS
-    'Worker: milliseconds until something of these apps is due, 0 = now, null = nothing is planned. Paused apps do not count.';
+    'Worker: milliseconds until something of these apps is due or a lease is lost unless it is renewed, 0 = now, null = nothing is planned. Paused apps do not count.';
