@@ -2,7 +2,7 @@
 // repeated in a message.
 
 /// Text of settings: what may be shown of it and what it may hold.
-enum SettingText {
+package enum SettingText {
     /// Without blanks, line breaks and quotes at either end: secrets mounted as files often end in a line break.
     static func trimmed(_ text: String) -> String {
         func isMargin(_ byte: UInt8) -> Bool { byte <= 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") }
@@ -26,5 +26,12 @@ enum SettingText {
         if text.isEmpty { return "empty" }
         let isPrintable = text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f }
         return isPrintable && text.utf8.count <= 60 ? "\"\(text)\"" : "a text of \(text.utf8.count) bytes"
+    }
+
+    /// Whether a text is so much like key material that it must not be shown.
+    package static func looksLikeKey(_ text: String) -> Bool {
+        if text.contains("-----") || text.utf8.contains(0x0a) || text.contains("\\n") { return true }
+        // Base64 of a P-256 key has 160 characters and more, and no dot; paths of that length are rare and have one.
+        return text.utf8.count >= 90 && !text.utf8.contains(UInt8(ascii: "."))
     }
 }

@@ -14,13 +14,18 @@ enum PollPlan {
         return min(interval, untilDue) + .milliseconds(Int64.random(in: 0...200, using: &random))
     }
 
+    /// The pause before the next look for lost units, when the first lease can be taken over after `untilLost`.
+    ///
+    /// A lease that has ended is not taken at once by a worker whose connection is young, so it is looked at now and then.
+    static func pause(untilLost: Duration) -> Duration { max(untilLost + .milliseconds(100), .seconds(5)) }
+
     /// The pause between two sweeps: a minute, give or take.
-    static func sweepPause(using random: inout some RandomNumberGenerator) -> Duration {
-        .milliseconds(Int64.random(in: 40_000...50_000, using: &random))
+    static func maintenancePause(using random: inout some RandomNumberGenerator) -> Duration {
+        .milliseconds(Int64.random(in: 50_000...70_000, using: &random))
     }
 
-    /// The pause between two signs of life; below `LeaseRules.longestSilence`, so that an idle process may rescue.
-    static func signPause(using random: inout some RandomNumberGenerator) -> Duration {
-        .milliseconds(Int64.random(in: 20_000...28_000, using: &random))
+    /// The longest pause between two questions; below `LeaseRules.longestSilence`, so that an idle process may rescue.
+    static func contactPause(using random: inout some RandomNumberGenerator) -> Duration {
+        .milliseconds(Int64.random(in: 20_000...30_000, using: &random))
     }
 }

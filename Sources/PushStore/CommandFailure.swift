@@ -27,8 +27,10 @@ package struct CommandFailure: Error, Sendable, Equatable {
     /// What a fault of the database means for a command that needed it, in the schema of that name.
     package init(_ error: PostgresError, schema: SchemaName) {
         func given(_ text: String) -> String? { text.isEmpty ? nil : text }
+        // What a constraint has to say about a row is the row itself, or the token; its name says enough.
+        let detail = error.sqlState.hasPrefix("23") ? nil : given(error.detail)
         self.init(
-            Self.code(error), error.message, detail: given(error.detail), hint: given(error.hint),
+            Self.code(error), error.message, detail: detail, hint: given(error.hint),
             sqlState: given(error.sqlState))
         switch error.sqlState {
         case "42P01", "42883", "3F000", "42703":

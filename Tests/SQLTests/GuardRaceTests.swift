@@ -251,7 +251,8 @@ import Testing
                     }
                     try worker.sweep(grace: "0 s")
                 case 4:
-                    try worker.session.run("SELECT forget_user('m\(round * 7)'), retry_notification(1 + \(round) % 6)")
+                    try worker.session.run("SELECT forget_user('m\(round * 7)')")
+                    try worker.session.run("SELECT retry_notification(1 + \(round) % 6)")
                     try worker.session.run(
                         round.isMultiple(of: 3)
                             ? "SELECT resume_app('default')" : "SELECT end_pause('default', 'production', 'a')")

@@ -83,4 +83,27 @@ import Testing
         #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 2)
         #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 0)
     }
+
+    @Test func nothingOfANotificationOutlivesIt() throws {
+        func left() throws -> [Int] {
+            try ["notification_batches", "delivery_failures", "proposed_deactivations"].map {
+                try database.number("SELECT count(*) FROM \($0)")
+            }
+        }
+        func refuse() throws {
+            try database.notify("broadcast", "true")
+            try worker.settle(.answers(worker.claimBroadcast(batches: 1, batchSize: 20)[0], accepted: 18, bad: [1, 2]))
+        }
+        try refuse()
+        #expect(try left() == [1, 2, 2])
+        try database.psql("DELETE FROM scheduled_notifications")
+        #expect(try left() == [0, 2, 0], "the ledger goes by the day")
+        try refuse()
+        try database.psql("TRUNCATE scheduled_notifications RESTART IDENTITY")
+        #expect(try left() == [0, 0, 0])
+        // The window has nothing left to decide.
+        try database.psql("UPDATE token_windows SET closes_at = now()")
+        #expect(try worker.judge() == [["calm", "0", "0", "0"]])
+        #expect(try worker.judge().isEmpty)
+    }
 }

@@ -12,7 +12,7 @@ COMMENT ON COLUMN devices.os_version IS 'For your own use.';
 COMMENT ON COLUMN devices.locale IS 'For your own use.';
 COMMENT ON COLUMN devices.time_zone IS 'Name of a time zone that PostgreSQL knows, such as Europe/Berlin.';
 COMMENT ON COLUMN devices.is_active IS 'False: never sent to. Set false when Apple says that the token is dead, or by you.';
-COMMENT ON COLUMN devices.registered_at IS 'When the app last registered this token. Apple''s word that a token is dead counts only if it is later than this.';
+COMMENT ON COLUMN devices.registered_at IS 'When the app last registered this token. Apple''s word that a token is dead counts only if it is later than this; where it names no time, that of the sending counts instead.';
 COMMENT ON COLUMN devices.last_active_at IS 'When the app was last used, as far as touch_device was called.';
 COMMENT ON COLUMN devices.created_at IS 'When the row was made.';
 COMMENT ON COLUMN devices.updated_at IS 'Last change; kept by a trigger.';

@@ -61,8 +61,8 @@ BEGIN
     given := pgpush_prepare(given);
     IF pgpush_content(given) IS DISTINCT FROM pgpush_content(known) OR given.user_ids <> known.user_ids
         OR given.device_tokens <> known.device_tokens THEN
-        PERFORM pgpush_refuse('PN021', 'idempotency_key', format('idempotency_key %L was used for notification %s with other content',
-            given.idempotency_key, known.id), 'Use a new key for a new notification, or update the pending one.');
+        PERFORM pgpush_refuse('PN021', 'idempotency_key', format('idempotency_key was used for notification %s with other content',
+            known.id), 'Use a new key for a new notification, or update the pending one.');
     END IF;
     RETURN known.id;
 END

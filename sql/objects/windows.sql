@@ -104,11 +104,25 @@ $$;
 COMMENT ON FUNCTION pgpush_proposed_reasons(text, text, text) IS 'Internal: what Apple said of the tokens that are proposed in a scope.';
 
 CREATE OR REPLACE FUNCTION pgpush_awaits_verdict(p_notification bigint) RETURNS boolean
-    LANGUAGE sql STABLE SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET jit = off
 AS $$
-    SELECT EXISTS (SELECT FROM token_windows t WHERE t.tripped_at IS NOT NULL AND EXISTS (
-        SELECT FROM proposed_deactivations p WHERE p.notification_id = p_notification
-           AND p.app = t.app AND p.environment = t.environment AND p.topic = t.topic))
+DECLARE
+    w record;
+    p record;
+BEGIN
+    FOR w IN SELECT t.app, t.environment, t.topic FROM token_windows t WHERE t.tripped_at IS NOT NULL LOOP
+        -- The first entry at or after the one that is looked for: by this index and in one step, however many there are of this
+        -- notification in other windows, or of others in this.
+        SELECT x.notification_id, x.app, x.environment, x.topic INTO p FROM proposed_deactivations x
+        WHERE (x.notification_id, x.app, x.environment, x.topic) >= (p_notification, w.app, w.environment, w.topic)
+        ORDER BY x.notification_id, x.app, x.environment, x.topic LIMIT 1;
+        IF p.notification_id = p_notification AND p.app = w.app AND p.environment = w.environment AND p.topic = w.topic THEN
+            RETURN true;
+        END IF;
+    END LOOP;
+    RETURN false;
+END
 $$;
 COMMENT ON FUNCTION pgpush_awaits_verdict(bigint) IS
     'Internal: whether devices of a notification were refused in a storm and are still to be parked: it must not be finished before.';

@@ -12,11 +12,14 @@ struct ConnectionString {
 
     /// - Throws: `configuration` for a string that libpq cannot read.
     init(_ text: String) throws(PostgresError) {
+        if ConnectionString.hasStrayAt(text) {
+            throw ConnectionString.unreadable("it holds an @ that is not percent-encoded")
+        }
         var message: UnsafeMutablePointer<CChar>?
         guard let options = unsafe PQconninfoParse(text, &message) else {
             let reason = unsafe message.map { unsafe String(cString: $0) } ?? "out of memory"
             unsafe PQfreemem(message)
-            throw ConnectionString.unreadable(ConnectionString.withoutQuotes(reason))
+            throw ConnectionString.unreadable(reason.singleLine.withoutQuoted())
         }
         defer { unsafe PQconninfoFree(options) }
         explicit = unsafe ConnectionString.values(options)
@@ -61,18 +64,13 @@ struct ConnectionString {
         return error
     }
 
-    /// A parser's message without what stands in quotes in it.
-    private static func withoutQuotes(_ message: String) -> String {
-        var result = ""
-        var isQuoted = false
-        for character in message.singleLine {
-            if character == "\"" {
-                isQuoted.toggle()
-                if isQuoted { result += "…" }
-            } else if !isQuoted {
-                result.append(character)
-            }
-        }
-        return result
+    /// Whether a URI has an `@` behind the one that ends user and password, or behind the host.
+    ///
+    /// Only a password that was not percent-encoded brings that about, and the pieces of it would become host and database.
+    private static func hasStrayAt(_ text: String) -> Bool {
+        guard let scheme = ["postgresql://", "postgres://"].first(where: { text.hasPrefix($0) }) else { return false }
+        let place = text.dropFirst(scheme.count).prefix { $0 != "?" }
+        guard let at = place.firstIndex(of: "@") else { return false }
+        return place[..<at].contains("/") || place[place.index(after: at)...].contains("@")
     }
 }

@@ -78,7 +78,7 @@ final class NoticeSink {
         logger.log(
             level, "the server says",
             [
-                .serverSeverity: notice.severity, .sqlState: notice.sqlState, .serverMessage: notice.message,
+                .serverSeverity: notice.severity, .sqlState: notice.sqlState, .serverMessage: notice.discreetMessage,
             ])
     }
 }

@@ -87,12 +87,15 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
         }
     }
 
-    /// Code, SQLSTATE, message and hint in one line; no values of rows beyond what the message itself quotes.
+    /// Whether a time limit ended the call, the server's or our own: it may have been too much at once.
+    package var isOverdue: Bool { code == .deadline || sqlState == "57014" }
+
+    /// Code, SQLSTATE, message and hint in one line, fit for a log: no values of rows.
     package var description: String {
         var text = "\(code.rawValue)"
         if !sqlState.isEmpty { text += " \(sqlState)" }
-        text += ": \(message)"
-        if !hint.isEmpty { text += " (hint: \(hint))" }
+        text += ": \(discreetMessage)"
+        if !hint.isEmpty, discreetMessage == message { text += " (hint: \(hint))" }
         if outcome == .unknown { text += " (it is not known whether the transaction was committed)" }
         return text
     }

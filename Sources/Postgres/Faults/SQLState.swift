@@ -45,6 +45,16 @@ enum SQLState {
         !state.isEmpty && !state.hasPrefix("08") && severity != "PANIC"
     }
 
+    /// Whether the class is one of PostgreSQL's own (appendix A of its manual); all others are made up by functions.
+    static func isStandard(_ state: String) -> Bool {
+        let classes: Set<Substring> = [
+            "00", "01", "02", "03", "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "10", "20", "21", "22", "23", "24",
+            "25", "26", "27", "28", "2B", "2D", "2F", "34", "38", "39", "3B", "3D", "3F", "40", "42", "44", "53", "54",
+            "55", "57", "58", "72", "F0", "HV", "P0", "XX",
+        ]
+        return classes.contains(state.prefix(2))
+    }
+
     private static func isPassing(_ state: String) -> Bool {
         switch state {
         case "40001", "40P01", "55P03", "55006", "57014", "25P03", "25P04": true

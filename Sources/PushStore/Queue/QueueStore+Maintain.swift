@@ -1,6 +1,7 @@
 // due, maintain: what one task per process does for the whole queue.
 
 package import Postgres
+package import PushModel
 
 /// What a process says of itself, for people to look at; nothing depends on it.
 package struct WorkerReport: Sendable {
@@ -36,6 +37,16 @@ extension QueueStore {
         var parameters = PostgresParameters()
         parameters.add(apps.map(\.name))
         let result = try await run("next_due", parameters)
+        guard result.rows == 1 else { return nil }
+        return try result.int64IfPresent(0, 0).map { .milliseconds($0) }
+    }
+
+    /// How long until a lease that nobody renews may be rescued: zero for now, nil when nothing is leased.
+    package func nextLost(_ apps: [ServedApp], leases: LeaseRules) async throws(PostgresError) -> Duration? {
+        var parameters = PostgresParameters()
+        parameters.add(apps.map(\.name))
+        parameters.add(interval: leases.grace)
+        let result = try await run("next_lost", parameters)
         guard result.rows == 1 else { return nil }
         return try result.int64IfPresent(0, 0).map { .milliseconds($0) }
     }

@@ -89,9 +89,18 @@ enum AnswerSurface {
     private static func examineFarewell(_ bytes: [UInt8]) throws(Finding) {
         let farewell = Farewell(debugData: bytes)
         try examineText(farewell.reason)
-        guard farewell.verdict() != nil else { return }
-        try require(
-            AnswerRules.isKnown(farewell.reason), "only a reason that is known holds a scope", farewell.reason)
+        for repeats in 0...1 {
+            guard let verdict = farewell.verdict(repeats: repeats) else { continue }
+            var what: String { "\(farewell.reason): \(verdict)" }
+            try require(AnswerRules.isKnown(farewell.reason), "only a reason that is known means anything", what)
+            try require(
+                verdict.device == .keep && verdict.notification == .carryOn, "a farewell concerns no device", what)
+            switch verdict.request {
+            case .resend: break
+            case .hold(let scope): try require(scope != .topic, "a farewell concerns no topic", what)
+            default: try require(false, "a farewell only holds or sends again", what)
+            }
+        }
     }
 
     private static func examineRetryAfter(_ text: String) throws(Finding) {
