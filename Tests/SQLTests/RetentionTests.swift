@@ -54,6 +54,49 @@ import Testing
         }
     }
 
+    @Test func whatCannotBeDeletedStopsNothingElse() throws {
+        let old = try database.notify()
+        try worker.accept(worker.claim())
+        try age(40)
+        try database.psql(
+            """
+            CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the auditors want this'; END $$;
+            CREATE TRIGGER keep BEFORE DELETE ON scheduled_notifications FOR EACH ROW EXECUTE FUNCTION keep();
+            INSERT INTO scheduled_notifications (user_id, title, scheduled_at)
+            SELECT 'u1', 'x', now() - interval '30 h' FROM generate_series(1, 10)
+            """)
+        let all = try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast())
+        #expect(try worker.sweep() == [10, 0, 0, 1])
+        #expect(try database.status(all) == "sent")
+        #expect(try database.status(old) == "sent", "still there")
+        try database.psql("DROP TRIGGER keep ON scheduled_notifications")
+        try worker.sweep()
+        #expect(try database.status(old) == nil)
+    }
+
+    @Test func nothingThatTheSweepHasLockedWaitsForIt() throws {
+        // While old ones are deleted nobody else's rows are locked yet.
+        try database.notify()
+        try worker.accept(worker.claim())
+        try age(40)
+        let all = try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast())
+        let holder = database.openSession()
+        defer { holder.close() }
+        try database.psql(
+            """
+            CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN OLD; END $$;
+            CREATE TRIGGER slow BEFORE DELETE ON scheduled_notifications FOR EACH ROW EXECUTE FUNCTION slow()
+            """)
+        try holder.run("BEGIN; SELECT pg_advisory_xact_lock(4711)")
+        try worker.session.start("SELECT finished FROM sweep('{default}', '{24h}')")
+        #expect(worker.session.isBusy(after: 0.3))
+        #expect(try QueueWorker(database).finalise(all) == ["sent"], "and not after the sweep")
+        try holder.run("COMMIT")
+        #expect(try worker.session.finish() == [["0"]])
+    }
+
     @Test func aLotAtATimeAndNeverWaiting() throws {
         for _ in 1...50 { try database.notify() }
         try worker.accept(worker.claim())

@@ -154,6 +154,7 @@ COMMENT ON COLUMN proposed_deactivations.id IS 'Number, in the order in which th
 COMMENT ON COLUMN proposed_deactivations.notification_id IS 'The notification that was sent.';
 COMMENT ON COLUMN proposed_deactivations.batch_no IS 'Its batch; 0: sent without one.';
 COMMENT ON COLUMN proposed_deactivations.device_id IS 'devices.id; minus the position in device_tokens.';
+COMMENT ON COLUMN proposed_deactivations.device_key IS 'The same for the same device, however it was addressed: devices.id, or a number below zero made of its token.';
 COMMENT ON COLUMN proposed_deactivations.reason IS 'What Apple said.';
 COMMENT ON COLUMN proposed_deactivations.registered_before IS 'When it was sent: whoever registered later has a living token.';
 COMMENT ON COLUMN proposed_deactivations.proposed_at IS 'When it was proposed.';

@@ -42,7 +42,7 @@ struct PushSettings: Sendable {
         let unsupported = [
             (
                 "APNS_CERT_PATH", "names a certificate, which this version does not use",
-                "unset it: APNS_KEY_PATH is enough"
+                "unset it and name a signing key (.p8) in APNS_KEY_PATH"
             ),
             (
                 "APNS_CERT_PASSWORD", "belongs to a certificate, which this version does not use",
