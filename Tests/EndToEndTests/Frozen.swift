@@ -12,11 +12,11 @@ import Testing
         try await Rig.run(.idle, simulator: simulator) { rig in
             try rig.addDevices(1...2000)
             let all = try rig.insert("broadcast, body", "true, 'all'")
-            let frozen = try rig.worker("--lanes", "1", "--connections", "1", "--batch-size", "200")
+            let frozen = try rig.worker("--lanes", "1", "--connections", "1")
             try await rig.simulator.wait(for: .accepted, atLeast: 40)
             frozen.signal(SIGSTOP)
             let leased = try rig.database.number("SELECT count(*) FROM notification_batches WHERE state = 'leased'")
-            #expect(leased > 1)
+            #expect(leased > 0)
             try await rig.simulator.control("calm")
             try await rig.simulator.set("stream-limit", 1000)
             let other = try rig.worker("--lanes", "1")
