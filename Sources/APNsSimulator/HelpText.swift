@@ -45,7 +45,7 @@ package enum HelpText {
         """
 
     private static let journal = """
-        Journal: one JSON object a line; times in nanoseconds (mono: CLOCK_MONOTONIC, wall: since 1970)
+        Journal: one JSON object a line; times in nanoseconds (mono: CLOCK_BOOTTIME, wall: since 1970)
           {"event":"opened","mono":…,"wall":…,"connection":1,"environment":"production"}
           {"event":"request", … ,"stream":1,"received":…,"attempt":1,"token":"…","apns_id":"…","method":"POST","path":"…",
            "headers":{"apns-topic":"…"},"authorization":"<fingerprint>","warnings":["…"],"body_length":99,"body":"…",

@@ -33,6 +33,8 @@ import Telemetry
     private var isSettling = false
     private var goAwayFault: HTTP2Fault?
     private var lastFill: UInt32 = 0
+    /// Until when what the last fill brought may be sent.
+    private var fillMayGo = MonotonicTime.distantFuture
     /// The last answer, or the moment from which answers were waited for.
     private var lastProgress = MonotonicTime(nanoseconds: 0)
     private var watchdog = Watchdog()
@@ -193,7 +195,9 @@ import Telemetry
     func transportFill(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
         guard let session else { return 0 }
         var (allowance, authorization) = state == .open ? pool.allowance(for: self) : (0, nil)
-        lastFill = session.beginFill(authorization: authorization)
+        let now = MonotonicTime.now()
+        lastFill = session.beginFill(authorization: authorization, at: now)
+        fillMayGo = .distantFuture
         let wasIdle = session.openStreams == 0
         var used = 0
         while true {
@@ -204,9 +208,10 @@ import Telemetry
             }
             used += count
             guard used < buffer.count, allowance > 0 else { break }
-            let slot = pool.take(for: number)
+            let slot = pool.take(for: number, at: now)
             guard slot >= 0 else { break }
             allowance -= 1
+            fillMayGo = unsafe min(fillMayGo, table.slots[Int(slot)].request.startBy)
             if !session.submit(slot) {
                 // Out of stream numbers or of memory: another connection takes over.
                 pool.putBack(slot)
@@ -217,6 +222,13 @@ import Telemetry
         if wasIdle && session.openStreams > 0 { startedWaiting() }
         settle()
         return used
+    }
+
+    func transportMayGoOn() -> Bool {
+        if fillMayGo > .now() { return true }
+        // What has not been written of the buffer must not be; within it nothing can be told apart.
+        lose(HTTP2Pool.tooLate)
+        return false
     }
 
     func transportFlushed() {
@@ -333,6 +345,7 @@ import Telemetry
         if slot.flags.contains(.unsendable) {
             return .notProcessed(HTTP2Fault(.unsendable, "the request does not fit into an HTTP/2 header block"))
         }
+        if !slot.flags.contains(.written), slot.request.isPast(loop.now) { return .notProcessed(HTTP2Pool.tooLate) }
         let words = "the peer reset the stream: \(errorName(event.code))"
         let fault = HTTP2Fault(.reset, native: Int(event.code), words)
         return slot.flags.contains(.written) ? .unknown(fault) : .notProcessed(fault)

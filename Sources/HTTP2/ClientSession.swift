@@ -1,6 +1,8 @@
 // The seam between a connection and the HTTP/2 protocol: bytes in, bytes out, and events to look at afterwards. nghttp2
 // stands behind it today; a leaner encoder of our own can take its place without a change to connection or pool.
 
+import Reactor
+
 /// A stream that has ended, with the HTTP/2 error code.
 struct EndedStream {
     var slot: Int32
@@ -61,8 +63,9 @@ protocol ClientSession: AnyObject {
     /// Why `produce` failed.
     var fault: HTTP2Fault { get }
 
-    /// Begins the next buffer of the transport, whose number slots remember, with the authorization for what follows.
-    func beginFill(authorization: HTTP2SharedValue?) -> UInt32
+    /// Begins the next buffer of the transport, whose number slots remember, with the authorization for what follows; requests that
+    /// are past at `now` are not completed.
+    func beginFill(authorization: HTTP2SharedValue?, at now: MonotonicTime) -> UInt32
     /// Opens a stream for a slot, whose stream number is set; false when the connection can open no more.
     func submit(_ slot: Int32) -> Bool
     /// Puts out bytes: how many, 0 when there are none, negative when the session has failed.

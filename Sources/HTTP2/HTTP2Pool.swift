@@ -146,9 +146,11 @@ package final class HTTP2Pool {
     // MARK: Called by connections
 
     /// Takes the longest waiting request off the queue for a connection; -1 when none waits.
-    func take(for connection: UInt32) -> Int32 {
+    ///
+    /// `now` is read for each buffer, not for each turn: a process may be stopped in the middle of a turn, for long.
+    func take(for connection: UInt32, at now: MonotonicTime) -> Int32 {
         var index = table.popFirst()
-        while index >= 0, unsafe table.slots[Int(index)].request.deadline <= loop.now {
+        while index >= 0, unsafe table.slots[Int(index)].request.isPast(now) {
             wheel.remove(index)
             overdue.append(index)
             wake()
@@ -189,11 +191,19 @@ package final class HTTP2Pool {
     }
 
     private func endOverdue() {
+        let now = MonotonicTime.now()
         while let index = overdue.popLast() {
-            statistics.deadlines += 1
-            end(index, .notProcessed(unsentFault))
+            if unsafe table.slots[Int(index)].request.startBy <= now {
+                end(index, .notProcessed(HTTP2Pool.tooLate))
+            } else {
+                statistics.deadlines += 1
+                end(index, .notProcessed(unsentFault))
+            }
         }
     }
+
+    /// What is said of a request that nothing may be sent of any more.
+    static let tooLate = HTTP2Fault(.withdrawn, "the time in which the request might be started is over")
 
     private func endWaiting(_ indices: [Int32], _ fault: HTTP2Fault) {
         for index in indices { table.unlink(index) }

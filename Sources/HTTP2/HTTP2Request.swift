@@ -114,13 +114,22 @@ package protocol HTTP2AuthorizationSource: AnyObject {
     package var tag: UInt64
     /// The request has ended by then, whatever happens.
     package var deadline: MonotonicTime
+    /// From then on nothing of it is sent any more; what has not been started by then ends as `.notProcessed(.withdrawn)`.
+    package var startBy: MonotonicTime
 
-    package init(path: UnsafeRawBufferPointer, id: UnsafeRawBufferPointer, tag: UInt64, deadline: MonotonicTime) {
+    package init(
+        path: UnsafeRawBufferPointer, id: UnsafeRawBufferPointer, tag: UInt64, deadline: MonotonicTime,
+        startBy: MonotonicTime = .distantFuture
+    ) {
         unsafe self.path = path
         unsafe self.id = id
         self.tag = tag
         self.deadline = deadline
+        self.startBy = startBy
     }
+
+    /// Whether it is too late to send anything of it.
+    func isPast(_ now: MonotonicTime) -> Bool { min(deadline, startBy) <= now }
 }
 
 /// The three ways in which a request can end.

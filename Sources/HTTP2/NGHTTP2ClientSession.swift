@@ -3,6 +3,7 @@
 
 import CNGHTTP2
 import Glibc
+import Reactor
 
 /// A client session over nghttp2; its callbacks reach it by address, so it must be kept until it is freed.
 @safe final class NGHTTP2ClientSession: ClientSession {
@@ -16,6 +17,7 @@ import Glibc
     private let names: SessionNames
     private var chunk = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     private var fill: UInt32 = 0
+    private var fillTime = MonotonicTime(nanoseconds: 0)
     private var ended = EndedStreams()
     private var spareEnded = EndedStreams()
     private var events = SessionEvents()
@@ -77,7 +79,8 @@ import Glibc
 
     // MARK: Requests
 
-    func beginFill(authorization value: HTTP2SharedValue?) -> UInt32 {
+    func beginFill(authorization value: HTTP2SharedValue?, at now: MonotonicTime) -> UInt32 {
+        fillTime = now
         if value !== authorization {
             if let authorization { formerAuthorizations.append(authorization) }
             authorization = value
@@ -238,13 +241,13 @@ import Glibc
         return recentSlot < 0 ? nil : recentSlot
     }
 
-    /// Copies the next part of a body; negative for a stream that is not the slot's any more.
+    /// Copies the next part of a body; negative, which resets it, for a stream that is not the slot's any more or is past its time.
     func readBody(
         _ index: Int, _ stream: Int32, _ buffer: UnsafeMutablePointer<UInt8>, _ length: Int,
         _ flags: UnsafeMutablePointer<UInt32>
     ) -> Int {
         guard index >= 0, index < table.capacity, unsafe table.slots[index].streamID == stream,
-            unsafe table.slots[index].connection == number
+            unsafe table.slots[index].connection == number, unsafe !table.slots[index].request.isPast(fillTime)
         else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
         let slot = unsafe table.slots + index
         let head = unsafe table.heads.entries + Int(slot.pointee.head)

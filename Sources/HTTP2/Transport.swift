@@ -17,10 +17,16 @@ protocol TransportOwner: AnyObject {
     func transportReceived(_ bytes: UnsafeRawBufferPointer)
     /// Puts bytes to send into the buffer and returns how many; 0 when there is nothing.
     func transportFill(_ buffer: UnsafeMutableRawBufferPointer) -> Int
+    /// Asked before more is written of a buffer that the kernel did not take at once; after false the transport has ended.
+    func transportMayGoOn() -> Bool
     /// All that there was to send is with the kernel.
     func transportFlushed()
     /// The connection is gone; not called after `close`.
     func transportEnded(_ fault: HTTP2Fault)
+}
+
+extension TransportOwner {
+    func transportMayGoOn() -> Bool { true }
 }
 
 /// One encrypted connection on one loop; owns the descriptor.
@@ -244,6 +250,7 @@ protocol TransportOwner: AnyObject {
 
     private func flush() {
         var written = 0
+        if outputStart < outputEnd, state == .open, owner?.transportMayGoOn() == false { return }
         while state == .open || state == .finishing {
             if outputStart == outputEnd {
                 guard refill() else { return flushed() }

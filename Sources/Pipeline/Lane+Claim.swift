@@ -13,12 +13,15 @@ extension Lane {
     /// Claims as long as there is work and room, then waits for either.
     func claimLoop() async {
         while phase == .running {
+            if doubt.isDue(at: .now()) { await clearDoubt() }
+            guard phase == .running else { break }
             let found = await claimRound()
             guard phase == .running else { break }
             if found { continue }
-            if settings.once, outstanding == 0, isDrained { break }
+            if settings.once, outstanding == 0, !doubt.isOpen, isDrained { break }
             await waitForNextRound()
         }
+        if doubt.isOpen { await clearDoubt() }
         isClaiming = false
         stop()
         ended.signal.raise()
@@ -47,12 +50,12 @@ extension Lane {
             return
         }
         guard !blocked.isEmpty else {
-            _ = await mayClaim.wait()
+            _ = await mayClaim.wait(doubt.wait(from: .now()))
             return
         }
         repeat {
             if await mayClaim.wait(ClaimSchedule.pause) { return }
-        } while phase == .running && !settings.once && blockedApps == blocked
+        } while phase == .running && !settings.once && blockedApps == blocked && !doubt.isDue(at: .now())
     }
 
     /// The apps that the lane would not claim for at present, since their gateways fail or are out of reach.
@@ -76,6 +79,7 @@ extension Lane {
                     schedule.foundNothing(kind, names.filter { !brought.contains($0) }, at: .now())
                 }
             } catch {
+                if error.outcome == .unknown { doubt.arose(at: .now()) }
                 await pauseAfter(error, "claim failed")
             }
         }
@@ -120,8 +124,7 @@ extension Lane {
         let request = ClaimRequest(
             apps: asked.map(\.app), limits: asked.map(\.limit), batchSize: settings.batchSize,
             leases: settings.leases,
-            mayRescue: settings.leases.mayRescue(connected: claims.session.connectedSince.map { claimed.since($0) }),
-            since: walk.since)
+            mayRescue: contact.mayRescue, since: walk.since)
         let claim: Claim
         switch kind {
         case .probe: claim = try await claims.claimProbe(request)
@@ -140,6 +143,7 @@ extension Lane {
             logger.error("a claimed row cannot be read; a newer schema?", [.error: fault])
         }
         if claim.hasSplit { schedule.foundWork(.batches) }
+        held.formUnion(claim.units.lazy.map(\.key))
         guard !claim.units.isEmpty else { return claim.hasSplit ? Set(asked.map(\.app.name)) : [] }
         counters.counts.units += UInt64(claim.units.count)
         let lease = LeaseClock(asked: before, rules: settings.leases, using: &random)
@@ -166,7 +170,10 @@ extension Lane {
     ) async {
         var oversized: [WorkUnit] = []
         for (work, parts) in zip(units, devices) {
-            guard let route = routes[work.content.app] else { continue }
+            guard let route = routes[work.content.app] else {
+                held.remove(work.key)
+                continue
+            }
             // Only a notification that was claimed as a whole can be split; a batch is what it is, also when it was
             // cut by a process with larger batches.
             if work.key.batch == 0, parts.reduce(0, { $0 + $1.ids.count }) > settings.batchSize {
@@ -192,6 +199,23 @@ extension Lane {
                 // The lease ends by itself and another claim tries again.
                 await pauseAfter(error, "split failed")
             }
+            held.remove(unit.key)
+        }
+    }
+
+    /// Gives back what a claim of unknown outcome may have leased.
+    ///
+    /// No claim is under way here, and what one has brought is in `held`.
+    private func clearDoubt() async {
+        let asked = MonotonicTime.now()
+        do throws(PostgresError) {
+            let count = try await claims.releaseLost(settings.apps, but: Array(held))
+            doubt.cleared(asked: asked)
+            guard count > 0 else { return }
+            logger.warning("units of a claim whose outcome was unknown are given back", [.units: count])
+            schedule.wake()
+        } catch {
+            await pauseAfter(error, "giving back what a claim may have leased failed")
         }
     }
 

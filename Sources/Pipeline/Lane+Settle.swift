@@ -81,6 +81,8 @@ extension Lane {
         for unit in touched where unit.mustGoBack { unit.handBackRest() }
         let settled = await write(
             checkpoints.map { UnitReport($0.checkpoint, of: $0.unit) } + touched.map(UnitReport.init(endOf:)))
+        // What could not be written stays held: it was sent, so it must not be given back.
+        held.subtract(Set(touched.lazy.map(\.work.key)).intersection(settled.lazy.map(\.key)))
         await release(units.filter(isUntouched).map(\.work.key))
         await endPauses(touched)
         await giveUpRest(settled)
@@ -241,6 +243,7 @@ extension Lane {
     /// Gives units back of which nothing was sent.
     func release(_ keys: [UnitKey]) async {
         guard !keys.isEmpty else { return }
+        defer { held.subtract(keys) }
         for attempt in 1...5 {
             do throws(PostgresError) {
                 return try await settles.release(keys)

@@ -21,6 +21,8 @@ actor Lane {
     nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.serialExecutor.asUnownedSerialExecutor() }
 
+    /// The name under which it takes leases; random per start.
+    nonisolated let owner = PostgresUUID.random()
     let settings: LaneSettings
     let plan: ClaimPlan
     let logger: Logger
@@ -31,6 +33,7 @@ actor Lane {
     let settles: QueueStore
     let stage: SendStage
     let ended: EndedUnits
+    let contact: SharedContact
 
     /// Raised when there may be something to claim, or room for it.
     let mayClaim: LoopSignal
@@ -41,6 +44,9 @@ actor Lane {
     var shares = ClaimShares()
     /// What is held of each app, on the wire or waiting to be written back.
     let loads = AppLoads()
+    /// All that is leased to this lane and known to it, from the answer to the claim until the database knows the end of it.
+    var held: Set<UnitKey> = []
+    var doubt = ClaimDoubt()
     var phase = Phase.running
     /// Whether the keeper waits for work to appear.
     var isKeeperIdle = false
@@ -82,8 +88,9 @@ actor Lane {
         plan = ClaimPlan(batchSize: settings.batchSize, apps: settings.apps.count)
         mayClaim = LoopSignal(loop: loop)
         mayKeep = LoopSignal(loop: loop)
-        claims = sessions.queue(on: loop)
-        settles = sessions.queue(on: loop)
+        claims = sessions.queue(on: loop, owner: owner)
+        settles = sessions.queue(on: loop, owner: owner)
+        contact = sessions.contact
         let ended = EndedUnits(loop: loop)
         self.ended = ended
         let stage = SendStage(

@@ -23,4 +23,9 @@ enum PollPlan {
     static func maintenancePause(using random: inout some RandomNumberGenerator) -> Duration {
         .milliseconds(Int64.random(in: 50_000...70_000, using: &random))
     }
+
+    /// The longest pause between two questions; below `LeaseRules.longestSilence`, so that an idle process may rescue.
+    static func contactPause(using random: inout some RandomNumberGenerator) -> Duration {
+        .milliseconds(Int64.random(in: 20_000...30_000, using: &random))
+    }
 }

@@ -229,11 +229,14 @@ final class PushFeed {
 
     private func submit(_ unit: UnitInWork, _ segment: Int, _ allowance: inout Int) -> Bool {
         let deadline = loop.now.advanced(by: requestTimeout)
+        // It may wait in the pool for a stream; frozen or not, nothing is started after the lease.
+        let startBy = MonotonicTime(nanoseconds: unit.lease.deadline.nanoseconds)
         while unit.segments[segment].hasWaiting {
             guard allowance > 0, let (index, isAgain) = unit.segments[segment].takeNext() else { return false }
             let tag = Self.tag(unit, index)
             let request = unsafe HTTP2Request(
-                path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)), tag: tag, deadline: deadline)
+                path: unit.path(index), id: UnsafeRawBufferPointer(unit.pushID(index)), tag: tag, deadline: deadline,
+                startBy: startBy)
             // What goes again goes first: a fault of all shows at the second try of one device, not after a try of each. A pool
             // that says no tells the stage when it has space again.
             guard gateway.pool.submit(request, head: unit.head, first: isAgain) else {

@@ -19,6 +19,7 @@ actor Supervisor {
     let lanes: [Lane]
     let logger: Logger
     let store: QueueStore
+    private let contact: SharedContact
     private let mayPoll: LoopSignal
     private let mayMaintain: LoopSignal
     let mayJudge: LoopSignal
@@ -39,7 +40,8 @@ actor Supervisor {
         self.laneSettings = laneSettings
         self.lanes = lanes
         self.logger = logger
-        store = sessions.queue(on: loop)
+        store = sessions.queue(on: loop, owner: .random())
+        contact = sessions.contact
         mayPoll = LoopSignal(loop: loop)
         mayMaintain = LoopSignal(loop: loop)
         mayJudge = LoopSignal(loop: loop)
@@ -193,11 +195,11 @@ actor Supervisor {
     private func maintainLoop() async {
         let report = WorkerReport(
             host: hostName(), processID: getpid(), version: settings.version, lanes: Int32(clamping: lanes.count),
-            apps: laneSettings.apps.map(\.name))
+            apps: laneSettings.apps.map(\.name), owners: lanes.map(\.owner))
         while !isEnding {
             do throws(PostgresError) {
                 try await giveSignOfLife(report)
-                try await store.sweep(apps: laneSettings.apps, leases: laneSettings.leases)
+                try await store.sweep(apps: laneSettings.apps, grace: sweepGrace)
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }
@@ -207,13 +209,19 @@ actor Supervisor {
 
     /// Has the lanes look for units whose holder is gone: now, and whenever a lease that nobody has renewed can be taken over.
     ///
-    /// Nobody says when a worker dies; who waits for the next sweep finishes its work up to a minute late.
+    /// Nobody says when a worker dies; who waits for the next sweep finishes its work up to a minute late. The question is asked
+    /// often enough to know that the database has been there all the time: else nothing may be taken over.
     private func lookForLost(until end: MonotonicTime) async {
+        var mustLook = true
         while !isEnding, end > .now() {
-            for lane in lanes { await lane.lookForLost() }
-            var pause = end.since(.now())
+            if mustLook {
+                for lane in lanes { await lane.lookForLost() }
+            }
+            mustLook = false
+            var pause = min(end.since(.now()), PollPlan.contactPause(using: &random))
             do throws(PostgresError) {
                 if let lost = try await store.nextLost(laneSettings.apps, leases: laneSettings.leases) {
+                    mustLook = PollPlan.pause(untilLost: lost) <= pause
                     pause = min(pause, PollPlan.pause(untilLost: lost))
                 }
             } catch {
@@ -222,6 +230,14 @@ actor Supervisor {
             guard !isEnding else { return }
             _ = await mayMaintain.wait(pause)
         }
+    }
+
+    /// After an outage every lease looks lost to a sweep, too; its owner is about to come back.
+    ///
+    /// A process that drains and ends is always young, and nobody else may be there to do it.
+    private var sweepGrace: Duration {
+        if contact.mayRescue { return laneSettings.leases.grace }
+        return settings.once ? .seconds(300) : .seconds(86_400)
     }
 
     private func giveSignOfLife(_ report: WorkerReport) async throws(PostgresError) {

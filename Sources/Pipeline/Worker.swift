@@ -27,9 +27,9 @@ package enum Worker {
     /// The signals SIGTERM and SIGINT must have been blocked before any thread was started (`SignalWatch.block`).
     package static func run(_ settings: WorkerSettings, logger: Logger) throws -> End {
         DatabaseClock.set(settings.clockOffset)
-        let owner = PostgresUUID.random()
-        let sessions = SessionFactory(settings: settings, owner: owner, logger: logger)
         let laneSettings = LaneSettings(settings)
+        let sessions = SessionFactory(
+            settings: settings, contact: SharedContact(laneSettings.leases), logger: logger)
         var lanes: [Lane] = []
         var loops: [EventLoop] = []
         defer {
@@ -71,11 +71,14 @@ extension LaneSettings {
 /// Opens database sessions for the loops of one process.
 struct SessionFactory: Sendable {
     let settings: WorkerSettings
-    let owner: PostgresUUID
+    /// What all sessions together notice of the database.
+    let contact: SharedContact
     let logger: Logger
 
-    func queue(on loop: EventLoop) -> QueueStore {
+    /// A session for somebody who takes leases, or signs, under the name `owner`.
+    func queue(on loop: EventLoop, owner: PostgresUUID) -> QueueStore {
         let session = PostgresSession(loop: loop, configuration: settings.database, logger: logger)
+        session.onContact = { [contact] in contact.noticed($0) }
         return QueueStore(session: session, schema: settings.schema, owner: owner)
     }
 }

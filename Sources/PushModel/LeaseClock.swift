@@ -11,6 +11,13 @@ package struct BootTime: Sendable, Hashable, Comparable {
 
     package static func < (left: BootTime, right: BootTime) -> Bool { left.nanoseconds < right.nanoseconds }
 
+    /// The time from `earlier` to this reading; negative when that is later.
+    package func since(_ earlier: BootTime) -> Duration {
+        self < earlier
+            ? .zero - .nanoseconds(Int64(clamping: earlier.nanoseconds - nanoseconds))
+            : .nanoseconds(Int64(clamping: nanoseconds - earlier.nanoseconds))
+    }
+
     /// That much later (or earlier); stays within what can be expressed.
     package func advanced(by duration: Duration) -> BootTime {
         let (seconds, attoseconds) = duration.components
@@ -35,28 +42,38 @@ package struct LeaseRules: Sendable, Equatable {
     package var renewal: ClosedRange<Duration>
     /// What a rescuer waits beyond the end of a lease.
     package var grace: Duration
-    /// How long a rescuer must have had an unbroken connection: after an outage every lease looks expired.
-    package var rescuerConnectionAge: Duration
+    /// Within which time a living owner is back after an outage, and has written or renewed what it holds.
+    package var comeback: Duration
+    /// How long the database must have answered a rescuer without a break (`DatabaseContact`), longer than `comeback`: after an outage
+    /// every lease looks expired.
+    package var rescuerContact: Duration
 
     package init(
         lease: Duration = .seconds(75), margin: Duration = .seconds(10),
         renewal: ClosedRange<Duration> = .seconds(20)...(.seconds(25)), grace: Duration = .seconds(15),
-        rescuerConnectionAge: Duration = .seconds(30)
+        comeback: Duration = .seconds(20), rescuerContact: Duration = .seconds(30)
     ) {
         self.lease = lease
         self.margin = margin
         self.renewal = renewal
         self.grace = grace
-        self.rescuerConnectionAge = rescuerConnectionAge
+        self.comeback = comeback
+        self.rescuerContact = rescuerContact
     }
+
+    /// How long a rescuer may have asked nothing.
+    ///
+    /// An outage as short as this that nobody noticed did no harm: a living owner had renewed its lease before, and had the time to
+    /// come back before the grace was over.
+    package var longestSilence: Duration { max(.zero, lease - renewal.upperBound + grace - comeback) }
 
     /// Whether a worker may take over the leases of others.
     ///
-    /// - Parameter connected: How long its connection has been unbroken; nil when there is none.
-    /// - Returns: False until the connection is old enough.
-    package func mayRescue(connected: Duration?) -> Bool {
-        guard let connected else { return false }
-        return connected >= rescuerConnectionAge
+    /// - Parameter contact: How long the database has answered without a break; nil when it does not.
+    /// - Returns: False until that is long enough.
+    package func mayRescue(contact: Duration?) -> Bool {
+        guard let contact else { return false }
+        return contact >= rescuerContact
     }
 }
 

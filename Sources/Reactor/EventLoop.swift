@@ -276,8 +276,12 @@ package final class EventLoop: @unchecked Sendable {
 
     private func untilNextTimer() -> Int32 {
         guard let due = timers.earliest else { return -1 }
-        return Int32(clamping: max(0, due.since(.now()).millisecondsRoundedUp))
+        return Int32(clamping: max(0, min(Self.longestSleep, due.since(.now())).millisecondsRoundedUp))
     }
+
+    /// `epoll_wait` does not count the time in which the machine sleeps, our timers do: after a longer sleep than this they are looked
+    /// at soon all the same.
+    private static let longestSleep: Duration = .seconds(10)
 
     private func dispatch(_ event: epoll_event) {
         let data = unsafe event.data.u64

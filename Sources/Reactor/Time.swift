@@ -1,8 +1,9 @@
-// Points in time that never jump: the only clocks that waits and deadlines of this process may use.
+// Points in time that never jump: the only clocks that waits and deadlines of this process may use. They go on while the machine
+// sleeps: a lease, a server's patience and a request's deadline do not wait for us to wake.
 
 import CLinux
 
-/// A point on `CLOCK_MONOTONIC`, in nanoseconds; stands still while the machine is suspended.
+/// A point on `CLOCK_BOOTTIME`, in nanoseconds; goes on while the machine is suspended.
 package struct MonotonicTime: Comparable, Hashable, Sendable {
     /// Nanoseconds since an arbitrary start.
     package var nanoseconds: UInt64
@@ -14,7 +15,7 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
     /// Reads the clock.
-    package static func now() -> MonotonicTime { MonotonicTime(nanoseconds: readClock(CLOCK_MONOTONIC)) }
+    package static func now() -> MonotonicTime { MonotonicTime(nanoseconds: readClock(CLOCK_BOOTTIME)) }
 
     /// Returns the point `duration` later; saturates at both ends.
     package func advanced(by duration: Duration) -> MonotonicTime {
@@ -29,7 +30,7 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 
 /// Readings of clocks that are not for waiting.
 package enum SystemClock {
-    /// `CLOCK_BOOTTIME` in nanoseconds: goes on while the machine is suspended, as a lease does.
+    /// `CLOCK_BOOTTIME` in nanoseconds, the clock of `MonotonicTime`, for modules that do not know this one.
     package static var bootNanoseconds: UInt64 { readClock(CLOCK_BOOTTIME) }
 
     /// Seconds since 1970 by this machine's clock, which may jump.

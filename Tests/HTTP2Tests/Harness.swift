@@ -126,10 +126,12 @@ final class Recorder: HTTP2RequestHandler {
 
     func poolHasSpace() { spaceCalls += 1 }
 
-    func request(_ tag: UInt64, timeout: Duration = .seconds(10)) -> HTTP2Request {
+    func request(
+        _ tag: UInt64, timeout: Duration = .seconds(10), startBy: MonotonicTime = .distantFuture
+    ) -> HTTP2Request {
         HTTP2Request(
             path: keep("/3/device/\(tag)"), id: keep("id-\(tag)"), tag: tag,
-            deadline: MonotonicTime.now().advanced(by: timeout))
+            deadline: MonotonicTime.now().advanced(by: timeout), startBy: startBy)
     }
 
     private func keep(_ text: String) -> UnsafeRawBufferPointer {
@@ -225,8 +227,11 @@ final class Rig {
     }
 
     @discardableResult
-    func submit(_ tag: UInt64, timeout: Duration = .seconds(10), head: HTTP2RequestHead? = nil) -> Bool {
-        pool.submit(recorder.request(tag, timeout: timeout), head: head ?? self.head)
+    func submit(
+        _ tag: UInt64, timeout: Duration = .seconds(10), head: HTTP2RequestHead? = nil,
+        startBy: MonotonicTime = .distantFuture
+    ) -> Bool {
+        pool.submit(recorder.request(tag, timeout: timeout, startBy: startBy), head: head ?? self.head)
     }
 
     func submit(_ tags: ClosedRange<UInt64>, timeout: Duration = .seconds(10)) {

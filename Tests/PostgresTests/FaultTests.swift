@@ -37,6 +37,30 @@ import Testing
         }
     }
 
+    @Test("a session says when its server answers, by a refusal too, and when it was lost, used or not")
+    func contact() async throws {
+        try await withSession { session, actor in
+            var heard: [PostgresContact] = []
+            session.onContact = { heard.append($0) }
+            let pid = try await session.query(PostgresStatement("SELECT pg_backend_pid()")).int32(0, 0)
+            #expect(heard == [.answered])
+            _ = await failure { () throws(PostgresError) in
+                try await session.query(PostgresStatement("SELECT 1 / 0"))
+            }
+            #expect(heard == [.answered, .answered])
+            _ = try sharedDatabase().psql("SELECT pg_terminate_backend(\(pid))")
+            while heard.count < 3 { await pause(.milliseconds(5), on: actor.loop) }
+            #expect(heard.last == .lost)
+            _ = try await session.query(PostgresStatement("SELECT 1"))
+            #expect(heard == [.answered, .answered, .lost, .answered])
+            // Frozen: the call finds no answer.
+            _ = await failure { () throws(PostgresError) in
+                try await session.query(PostgresStatement("SELECT pg_sleep(60)"), timeout: .milliseconds(300))
+            }
+            #expect(heard.last == .lost)
+        }
+    }
+
     @Test("F25: a restart, fast or immediate, costs one call at most", arguments: [true, false])
     func restarted(isFast: Bool) async throws {
         let cluster = try PostgresCluster()

@@ -95,7 +95,7 @@ final class Figures {
     /// By the ticks since the lease was asked for: whether a request may be started, whether it is time to renew.
     let maySend: [Bool]
     let mayRenew: [Bool]
-    /// By the ticks since the connection was made: whether its worker may rescue.
+    /// By the ticks since the database has been answering again: whether a worker may rescue.
     let mayRescue: [Bool]
     /// By the ticks since the lease was granted: whether a rescuer may take it.
     let isLost: [Bool]
@@ -109,10 +109,9 @@ final class Figures {
     init(_ mutation: Mutation?) {
         var rules = LeaseRules(
             lease: .seconds(2), margin: .seconds(1), renewal: .seconds(1)...(.seconds(1)), grace: .seconds(1),
-            rescuerConnectionAge: .seconds(2))
+            comeback: .seconds(1), rescuerContact: .seconds(2))
         switch mutation {
-        case .rescueWithoutGrace: rules.grace = .zero
-        case .rescueRightAfterAnOutage: rules.rescuerConnectionAge = .zero
+        case .rescueRightAfterAnOutage: rules.rescuerContact = .zero
         case .leaseWithoutMargin: rules.margin = .zero
         default: break
         }
@@ -123,9 +122,15 @@ final class Figures {
         let ages = 0..<Self.ages
         maySend = ages.map { lease.maySend(at: at($0)) }
         mayRenew = ages.map { lease.renewAt <= at($0) }
-        mayRescue = ages.map { rules.mayRescue(connected: .seconds($0)) }
+        mayRescue = ages.map { age in
+            // A process asks now and then; what it is told in each tick after an outage.
+            var contact = DatabaseContact()
+            for tick in 0...age { contact.answered(at: at(tick), rules: rules) }
+            return rules.mayRescue(contact: contact.unbroken(at: at(age), rules: rules))
+        }
         // As in claim_batches: lease_until < now() - p_grace.
-        isLost = ages.map { rules.lease < .seconds($0) - rules.grace }
+        let grace = mutation == .rescueWithoutGrace ? .zero : rules.grace
+        isLost = ages.map { rules.lease < .seconds($0) - grace }
         oldestAsked = UInt8(maySend.firstIndex(of: false) ?? 0)
         oldestLink = UInt8(mayRescue.firstIndex(of: true) ?? 0)
         oldestLease = UInt8(isLost.firstIndex(of: true) ?? 0)

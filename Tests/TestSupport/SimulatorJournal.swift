@@ -4,7 +4,7 @@ import Foundation
 
 /// One request as the simulator saw it.
 package struct SimulatedRequest: Decodable, Sendable {
-    /// Nanoseconds of CLOCK_MONOTONIC at its end and at its arrival, and nanoseconds since 1970 at its end.
+    /// Nanoseconds of CLOCK_BOOTTIME at its end and at its arrival, and nanoseconds since 1970 at its end.
     package let mono, received, wall: UInt64
     package let connection: Int
     package let environment: String

@@ -43,7 +43,7 @@ DECLARE
     v_app text;
     ends  timestamptz;
 BEGIN
-    -- No index holds lease_until, so all that is leased is read: as much as is in work, once a minute and process.
+    -- No index holds lease_until, so all that is leased is read: as much as is in work, a few times a minute and process.
     FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
         CONTINUE WHEN pgpush_is_paused(v_app);
         ends := least(ends,

@@ -8,6 +8,14 @@
 package import Reactor
 package import Telemetry
 
+/// What a session notices of its server.
+package enum PostgresContact: Sendable {
+    /// A call was answered.
+    case answered
+    /// A connection broke, or a call that was under way found no answer.
+    case lost
+}
+
 /// A reconnecting connection with a bounded queue of calls; loop-confined, ended by `close`.
 package final class PostgresSession {
     /// The loop that everything here happens on.
@@ -21,6 +29,9 @@ package final class PostgresSession {
 
     /// Since when the present connection has been there without a break; nil while there is none.
     package private(set) var connectedSince: MonotonicTime?
+
+    /// Called with what the session notices of its server; on the loop.
+    package var onContact: ((PostgresContact) -> Void)?
 
     /// How often a connection was made.
     package private(set) var connectionCount = 0
@@ -162,6 +173,7 @@ package final class PostgresSession {
 extension PostgresSession: PostgresConnectionOwner {
     func connectionIsIdle(_ connection: PostgresConnection) {
         running = nil
+        onContact?(.answered)
         reconnector.proveGood()
         if connection.isInTransaction { rollBack(connection) } else { startNext() }
     }
@@ -169,6 +181,7 @@ extension PostgresSession: PostgresConnectionOwner {
     func connectionIsLost(_ connection: PostgresConnection, _ error: PostgresError) {
         running = nil
         connectedSince = nil
+        onContact?(.lost)
         reconnector.connectionLost(error)
     }
 

@@ -15,14 +15,19 @@ package struct WorkerReport: Sendable {
     package let lanes: Int32
     /// Names of the served apps.
     package let apps: [String]
+    /// The names under which its lanes take leases.
+    package let owners: [PostgresUUID]
 
     /// Describes a process.
-    package init(host: String, processID: Int32, version: String, lanes: Int32, apps: [String]) {
+    package init(
+        host: String, processID: Int32, version: String, lanes: Int32, apps: [String], owners: [PostgresUUID]
+    ) {
         self.host = host
         self.processID = processID
         self.version = version
         self.lanes = lanes
         self.apps = apps
+        self.owners = owners
     }
 }
 
@@ -60,16 +65,18 @@ extension QueueStore {
         life.add(Int32(clamping: inFlight))
         life.add(Int64(clamping: accepted))
         life.add(Int64(clamping: rejected))
+        life.add(report.owners)
         return try await run("heartbeat", life).timestamp(0, 0)
     }
 
     /// Does the cleaning up that nobody else does.
     ///
-    /// Finishes what was left open, gives up what was cancelled, lets expire what is too late.
-    package func sweep(apps: [ServedApp], leases: LeaseRules) async throws(PostgresError) {
+    /// Finishes what was left open, gives up what was cancelled, lets expire what is too late. Leases of cancelled notifications that
+    /// ended more than `grace` ago are taken for lost.
+    package func sweep(apps: [ServedApp], grace: Duration) async throws(PostgresError) {
         var parameters = PostgresParameters()
         parameters.add(apps: apps)
-        parameters.add(interval: leases.grace)
+        parameters.add(interval: grace)
         _ = try await run("sweep", parameters)
     }
 

@@ -76,6 +76,19 @@ extension QueueStore {
         _ = try await run("give_up_rest", parameters)
     }
 
+    /// Gives back whatever is leased to this owner beside `known`; returns how many units.
+    ///
+    /// For what a claim has leased of which nobody knows whether it was committed. All units must be named that the owner has in hand
+    /// or is settling, and no claim of it may be under way.
+    package func releaseLost(_ apps: [ServedApp], but known: [UnitKey]) async throws(PostgresError) -> Int {
+        var parameters = PostgresParameters()
+        parameters.add(owner)
+        parameters.add(apps.map(\.name))
+        parameters.add(known.map(\.notification))
+        parameters.add(known.map(\.batch))
+        return try await run("release_lost", parameters).int(0, 0)
+    }
+
     /// Gives units back of which nothing was sent.
     package func release(_ keys: [UnitKey]) async throws(PostgresError) {
         var parameters = PostgresParameters()

@@ -22,10 +22,10 @@ package final class QueueStore {
     /// The connection.
     package let session: PostgresSession
     let schema: SchemaName
-    /// This process, in every row that it holds.
+    /// The lane, in every row that it holds, or the process in the list of workers.
     package let owner: PostgresUUID
 
-    /// `owner` is this process, random per start: a host name can come twice.
+    /// `owner` is random per start: a host name can come twice.
     package init(session: PostgresSession, schema: SchemaName, owner: PostgresUUID) {
         self.session = session
         self.schema = schema
