@@ -92,7 +92,8 @@ let package = Package(
         suite(
             "EndToEndTests",
             uses: [
-                "pgpush", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS", "TestSupport",
+                "pgpush", "APNs", "PushStore", "PushModel", "Schema", "Postgres", "Reactor", "Telemetry", "TLS",
+                "TestSupport",
             ]),
         // Real processes only, as for EndToEndTests: the executable is built, not imported.
         suite("IncidentTests", uses: ["pgpush", "TestSupport"]),

@@ -6,21 +6,37 @@
 #
 # By hand, since they take long (Tests/README.md):
 #
-#   ./deploy/test.sh fuzz [SECONDS [SURFACE…]]   libFuzzer on what comes from outside, and texts through the token normaliser
-#   ./deploy/test.sh thread|address [--filter X] everything built with the thread or the address sanitizer
-#   ./deploy/test.sh day [SECONDS]               days of operation, in which all clocks go sixty times as fast
+#   ./deploy/test.sh chaos [--seed N] [--minutes M]  the long form of the chaos suite: scenarios from seed N on (by chance) for M
+#                                                    minutes (20), 0: that one only
+#   ./deploy/test.sh fuzz [SECONDS [SURFACE…]]       libFuzzer on what comes from outside, texts through the token normaliser (600)
+#   ./deploy/test.sh thread|address [--filter X]     everything built with the thread or the address sanitizer
+#   ./deploy/test.sh day [SECONDS]                   days of operation in which all clocks go sixty times as fast (1500)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/packages.sh
 
 require_swift
-install_packages "${build_packages[@]}" "${cluster_packages[@]}" pgbouncer nghttp2-client curl util-linux
+install_packages "${build_packages[@]}" "${cluster_packages[@]}" pgbouncer nghttp2-client curl util-linux faketime
+
+chaos=no
+if [ "${1:-}" = chaos ]; then
+    chaos=yes
+    shift
+    export PGPUSH_CHAOS_MINUTES=20
+    while [ $# -gt 0 ]; do
+        case "$1 ${2:-}" in
+            "--seed "[0-9]*) export PGPUSH_CHAOS_SEED="$2" ;;
+            "--minutes "[0-9]*) export PGPUSH_CHAOS_MINUTES="$2" ;;
+            *) echo "usage: ./deploy/test.sh chaos [--seed N] [--minutes M]" >&2; exit 2 ;;
+        esac
+        shift 2
+    done
+fi
 
 case "${1:-}" in
 fuzz) exec Tests/Fuzzing/fuzz.sh "${2:-600}" "${@:3}" ;;
 thread | address) exec deploy/sanitize.sh "$@" ;;
 day)
-    install_packages faketime
     export PGPUSH_DAY_SECONDS=${2:-1500}
     exec swift test --filter EndToEndTests.Endurance
     ;;
@@ -31,9 +47,16 @@ echo "== style"
 swift format lint --strict -r Package.swift Sources Tests sql
 echo "== build"
 swift build --build-tests --quiet "${flags[@]}"
-echo "== tests"
-swift test --skip-build "${flags[@]}" "$@"
-if [ $# -eq 0 ]; then
-    echo "== the end-to-end tests once more, through pgbouncer in transaction mode"
-    PGPUSH_TEST_POOLER=pgbouncer swift test --skip-build "${flags[@]}" --filter EndToEndTests
+if [ $chaos = yes ]; then
+    echo "== chaos, the long form"
+    exec swift test --skip-build "${flags[@]}" --filter 'RandomScenarios/long|WhatItShows/databaseAwayForLong'
 fi
+if [ $# -gt 0 ]; then
+    echo "== tests"
+    exec swift test --skip-build "${flags[@]}" "$@"
+fi
+echo "== tests"
+# The scenarios of the chaos suite need the machine to themselves and run by hand; its judge is tested here.
+swift test --skip-build "${flags[@]}" --skip 'RandomScenarios|NamedPoints|WhatItShows'
+echo "== the end-to-end tests once more, through pgbouncer in transaction mode"
+PGPUSH_TEST_POOLER=pgbouncer swift test --skip-build "${flags[@]}" --filter EndToEndTests

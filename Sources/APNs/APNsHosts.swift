@@ -90,11 +90,13 @@ package struct APNsHosts: Sendable, Hashable {
 
     /// Apple's own, but for what `APNS_PRODUCTION_URL`, `APNS_SANDBOX_URL` and `APNS_MANAGE_URL` say.
     ///
+    /// `names` is what messages call a variable instead of its own name.
+    ///
     /// - Throws: `malformed`, naming the variable.
-    package init(_ environment: [String: String]) throws(APNsError) {
-        if let endpoint = try APNsHosts.override("APNS_PRODUCTION_URL", environment) { production = endpoint }
-        if let endpoint = try APNsHosts.override("APNS_SANDBOX_URL", environment) { sandbox = endpoint }
-        if let endpoint = try APNsHosts.override("APNS_MANAGE_URL", environment) {
+    package init(_ environment: [String: String], names: [String: String] = [:]) throws(APNsError) {
+        if let endpoint = try APNsHosts.override("APNS_PRODUCTION_URL", environment, names) { production = endpoint }
+        if let endpoint = try APNsHosts.override("APNS_SANDBOX_URL", environment, names) { sandbox = endpoint }
+        if let endpoint = try APNsHosts.override("APNS_MANAGE_URL", environment, names) {
             productionManagement = endpoint
             sandboxManagement = endpoint
         }
@@ -117,9 +119,9 @@ package struct APNsHosts: Sendable, Hashable {
     }
 
     private static func override(
-        _ name: String, _ environment: [String: String]
+        _ name: String, _ environment: [String: String], _ names: [String: String]
     ) throws(APNsError) -> APNsEndpoint? {
         guard let text = environment[name], !SettingText.trimmed(text).isEmpty else { return nil }
-        return try APNsEndpoint(text, named: name)
+        return try APNsEndpoint(text, named: names[name] ?? name)
     }
 }

@@ -1,10 +1,11 @@
-// Reads the credentials of the app `default` from the environment. Everything that can be wrong is said in one line that names
-// the variable and what to do; key text is never shown, not even when it stands in the wrong variable.
+// Reads the credentials of an app from variables: those of the process for the app `default`, or what stands in the configuration
+// file under other names. Everything that can be wrong is said in one line that names the setting and what to do; key text is never
+// shown, not even when it stands in the wrong place.
 
 import TLS
 
-/// The environment variables of token authentication.
-package enum CredentialLoader {
+/// The variables of token authentication, and what to call them.
+package struct CredentialLoader: Sendable {
     static let keyPath = "APNS_KEY_PATH"
     static let keyText = "APNS_KEY"
     static let keyID = "APNS_KEY_ID"
@@ -12,106 +13,128 @@ package enum CredentialLoader {
     static let bundleID = "APNS_BUNDLE_ID"
     static let certificatePath = "APNS_CERT_PATH"
 
+    /// All that say who sends; whoever sets one of them in the environment means the app `default`.
+    package static let variables = [keyPath, keyText, keyID, teamID, bundleID]
+
+    private let variables: [String: String]
+    private let names: [String: String]
+
+    /// Reads from `variables`, of which an empty one counts as absent.
+    ///
+    /// `names` is what messages call a variable instead of its own name.
+    package init(_ variables: [String: String], names: [String: String] = [:]) {
+        self.variables = variables
+        self.names = names
+    }
+
     /// The credentials, or the first thing that is wrong with them.
     ///
-    /// - Parameter environment: The variables of the process; an empty one counts as absent.
     /// - Returns: Key and bundle id.
     /// - Throws: `APNsError`, whose description is one line for the operator.
-    package static func load(_ environment: [String: String]) throws(APNsError) -> APNsCredentials {
-        let privateKey = try readKey(environment)
+    package func load() throws(APNsError) -> APNsCredentials {
+        let privateKey = try readKey()
         let key = try APNsKey(
-            privateKey: privateKey, keyID: try keyIDText(environment),
+            privateKey: privateKey, keyID: try keyIDText(),
             teamID: try required(
-                teamID, environment, "the 10 characters on the membership page of the developer account"))
+                Self.teamID, "the 10 characters on the membership page of the developer account"),
+            keyIDName: name(Self.keyID), teamIDName: name(Self.teamID))
         return try APNsCredentials(
-            key: key, bundleID: try required(bundleID, environment, "the app's bundle id, such as com.example.app"))
+            key: key, bundleID: try required(Self.bundleID, "the app's bundle id, such as com.example.app"),
+            bundleIDName: name(Self.bundleID))
     }
 
     /// Everything that is wrong, for a check that shows all at once; empty when `load` works.
-    package static func problems(_ environment: [String: String]) -> [APNsError] {
+    package var problems: [APNsError] {
         var problems: [APNsError] = []
         func check(_ body: () throws(APNsError) -> Void) {
             do { try body() } catch { problems.append(error) }
         }
-        check { () throws(APNsError) in _ = try readKey(environment) }
-        check { () throws(APNsError) in _ = try APNsKey.identifier(try keyIDText(environment), keyID, "") }
+        check { () throws(APNsError) in _ = try readKey() }
+        check { () throws(APNsError) in _ = try APNsKey.identifier(try keyIDText(), name(Self.keyID), "") }
         check { () throws(APNsError) in
-            _ = try APNsKey.identifier(try required(teamID, environment, "10 characters"), teamID, "")
+            _ = try APNsKey.identifier(try required(Self.teamID, "10 characters"), name(Self.teamID), "")
         }
-        check { () throws(APNsError) in _ = try required(bundleID, environment, "the app's bundle id") }
-        if problems.isEmpty { check { () throws(APNsError) in _ = try load(environment) } }
+        check { () throws(APNsError) in _ = try required(Self.bundleID, "the app's bundle id") }
+        if problems.isEmpty { check { () throws(APNsError) in _ = try load() } }
         return problems
     }
 
     /// What looks wrong but need not be: a key file that is named after another key id.
-    package static func advice(_ environment: [String: String]) -> String? {
-        guard let named = idInFileName(value(keyPath, environment)), let given = value(keyID, environment),
+    package var advice: String? {
+        guard let named = Self.idInFileName(value(Self.keyPath)), let given = value(Self.keyID),
             named != SettingText.trimmed(given)
         else { return nil }
-        return "\(keyID) is \(SettingText.shown(SettingText.trimmed(given))), but the key file is named after \(named)"
+        let shown = SettingText.shown(SettingText.trimmed(given))
+        return "\(name(Self.keyID)) is \(shown), but the key file is named after \(named)"
     }
 
     // MARK: The key
 
-    private static func readKey(_ environment: [String: String]) throws(APNsError) -> P256PrivateKey {
-        switch (value(keyPath, environment), value(keyText, environment)) {
+    private func readKey() throws(APNsError) -> P256PrivateKey {
+        switch (value(Self.keyPath), value(Self.keyText)) {
         case (_?, _?):
-            throw APNsError(.conflict, keyPath, "and \(keyText) are both set: keep the one that is meant")
+            throw APNsError(
+                .conflict, name(Self.keyPath), "and \(name(Self.keyText)) are both set: keep the one that is meant")
         case (let path?, nil): return try key(atPath: path)
         case (nil, let text?): return try key(fromText: text)
-        case (nil, nil) where value(certificatePath, environment) != nil:
+        case (nil, nil) where value(Self.certificatePath) != nil:
             throw APNsError(
-                .missing, keyPath,
-                "is not set: this version signs in with a key (.p8) only, \(certificatePath) cannot be used yet")
+                .missing, name(Self.keyPath),
+                "is not set: this version signs in with a key (.p8) only, \(name(Self.certificatePath)) cannot be used yet"
+            )
         case (nil, nil):
+            let other = names[Self.keyPath] == nil ? ", or its contents in \(Self.keyText)" : ""
             throw APNsError(
-                .missing, keyPath,
-                "is not set: give the path of the .p8 file from Apple, or its contents in \(keyText)")
+                .missing, name(Self.keyPath), "is not set: give the path of the .p8 file from Apple\(other)")
         }
     }
 
-    private static func key(atPath path: String) throws(APNsError) -> P256PrivateKey {
+    private func key(atPath path: String) throws(APNsError) -> P256PrivateKey {
         guard !SettingText.looksLikeKey(path) else {
-            throw APNsError(.key, keyPath, "holds a key instead of a path: put it into \(keyText)")
+            let other = names[Self.keyPath] == nil ? "put it into \(Self.keyText)" : "put it into a file and name that"
+            throw APNsError(.key, name(Self.keyPath), "holds a key instead of a path: \(other)")
         }
         do {
             return try P256PrivateKey(file: path)
         } catch {
-            throw APNsError(.key, keyPath, error.code == .file ? error.message : "(\(path)): \(error.message)")
+            throw APNsError(
+                .key, name(Self.keyPath), error.code == .file ? error.message : "(\(path)): \(error.message)")
         }
     }
 
-    private static func key(fromText text: String) throws(APNsError) -> P256PrivateKey {
+    private func key(fromText text: String) throws(APNsError) -> P256PrivateKey {
         do {
             return try P256PrivateKey(text)
         } catch {
             if !SettingText.looksLikeKey(text), text.hasSuffix(".p8") || text.hasSuffix(".pem") || text.hasPrefix("/") {
-                throw APNsError(.key, keyText, "holds a path instead of a key: put it into \(keyPath)")
+                throw APNsError(
+                    .key, name(Self.keyText), "holds a path instead of a key: put it into \(Self.keyPath)")
             }
-            throw APNsError(.key, keyText, "cannot be used: \(error.message)")
+            throw APNsError(.key, name(Self.keyText), "cannot be used: \(error.message)")
         }
     }
 
     // MARK: The names
 
-    private static func keyIDText(_ environment: [String: String]) throws(APNsError) -> String {
-        let suggestion = idInFileName(value(keyPath, environment)).map { " (the file name suggests \($0))" } ?? ""
+    private func keyIDText() throws(APNsError) -> String {
+        let suggestion = Self.idInFileName(value(Self.keyPath)).map { " (the file name suggests \($0))" } ?? ""
         return try required(
-            keyID, environment, "the 10 characters in the key file's name, AuthKey_<id>.p8\(suggestion)")
+            Self.keyID, "the 10 characters in the key file's name, AuthKey_<id>.p8\(suggestion)")
     }
 
-    private static func required(
-        _ name: String, _ environment: [String: String], _ remedy: String
-    ) throws(APNsError) -> String {
-        guard let text = value(name, environment) else {
-            throw APNsError(.missing, name, "is not set: give \(remedy)")
+    private func required(_ variable: String, _ remedy: String) throws(APNsError) -> String {
+        guard let text = value(variable) else {
+            throw APNsError(.missing, name(variable), "is not set: give \(remedy)")
         }
         return text
     }
 
+    /// What messages call a variable.
+    private func name(_ variable: String) -> String { names[variable] ?? variable }
+
     /// The value when it holds more than blanks.
-    private static func value(_ name: String, _ environment: [String: String]) -> String? {
-        guard let text = environment[name], !SettingText.trimmed(text).isEmpty else { return nil }
+    private func value(_ variable: String) -> String? {
+        guard let text = variables[variable], !SettingText.trimmed(text).isEmpty else { return nil }
         return text
     }
 

@@ -101,6 +101,8 @@ package enum Decision: Equatable, Sendable {
     case finish
     /// The headers of an answer, then the TCP connection is reset.
     case abortMidAnswer
+    /// The first bytes of an answer's headers, then the TCP connection is reset.
+    case abortMidHeaders
     /// GOAWAY that leaves this stream and all later ones unprocessed.
     case goAwayBefore
     /// GOAWAY that still answers this stream.

@@ -140,6 +140,8 @@ package struct MagicToken: Sendable {
         MagicToken("02cc", .goAwayBefore, once: true, "GOAWAY below this stream, once; then accepted"),
         MagicToken("03cc", .goAwayAfter, once: true, "accepted, with GOAWAY, once; then accepted"),
         MagicToken("04cc", .abortMidAnswer, once: true, "200 without end, then TCP reset, once; then accepted"),
+        MagicToken(
+            "05cc", .abortMidHeaders, once: true, "a HEADERS frame cut short by a TCP reset, once; then accepted"),
     ]
 
     private static func body(_ digits: String, _ form: ErrorBodyForm, _ summary: String) -> MagicToken {

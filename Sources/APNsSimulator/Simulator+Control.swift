@@ -129,7 +129,8 @@ extension Simulator {
         for milestone: ControlCommand.Milestone, _ count: Int, _ milliseconds: Int, _ reply: @escaping (String) -> Void
     ) {
         if value(of: milestone) >= count { return reply("ok \(value(of: milestone))") }
-        let id = (waiters.last?.id ?? 0) + 1
+        let id = nextWaiter
+        nextWaiter += 1
         waiters.append(Waiter(id: id, milestone: milestone, count: count, reply: reply))
         loop.schedule(after: .milliseconds(milliseconds)) { [weak self] in
             guard let self, let place = waiters.firstIndex(where: { $0.id == id }) else { return }

@@ -9,6 +9,7 @@ enum Outgoing {
     case reset(ServedConnection, Int32, UInt32)
     case resetMidAnswer(ServedConnection, JudgedRequest)
     case abortMidAnswer(ServedConnection, JudgedRequest)
+    case abortMidHeaders(ServedConnection, JudgedRequest)
     case end(ServedConnection, HTTP2ServerEnd, String)
     case goAway(ServedConnection, GoAway, lastStream: Int32)
     case mute(ServedConnection)
@@ -86,6 +87,9 @@ extension Simulator: TurnHandler {
         case .abortMidAnswer:
             noteLost(judged, "cut off")
             outbox.append(.abortMidAnswer(served, judged))
+        case .abortMidHeaders:
+            noteLost(judged, "cut off")
+            outbox.append(.abortMidHeaders(served, judged))
         case .abort: noteEnded(judged, served, .abort)
         case .finish: noteEnded(judged, served, .fin)
         case .goAwayBefore:
@@ -105,15 +109,14 @@ extension Simulator: TurnHandler {
     /// What the weather does to a connection that has had so many requests.
     private func connectionWeather(_ served: ServedConnection) {
         let weather = judge.weather
-        switch served.requests {
-        case weather.goAwayAfter: planGoAway(GoAway(weather), served)
-        case weather.closeAfter: outbox.append(.end(served, .notify, "close-after"))
-        case weather.abortAfter: outbox.append(.end(served, .abort, "abort-after"))
-        case weather.finishAfter: outbox.append(.end(served, .fin, "finish-after"))
-        case weather.alertAfter: outbox.append(.end(served, .alert, "alert-after"))
-        case weather.muteAfter: outbox.append(.mute(served))
-        default: break
-        }
+        // One that has had more when the weather changes meets it with its next request.
+        func isDue(_ limit: Int) -> Bool { limit > 0 && served.requests >= limit }
+        if isDue(weather.goAwayAfter), !served.isGoingAway { planGoAway(GoAway(weather), served) }
+        if isDue(weather.closeAfter) { outbox.append(.end(served, .notify, "close-after")) }
+        if isDue(weather.abortAfter) { outbox.append(.end(served, .abort, "abort-after")) }
+        if isDue(weather.finishAfter) { outbox.append(.end(served, .fin, "finish-after")) }
+        if isDue(weather.alertAfter) { outbox.append(.end(served, .alert, "alert-after")) }
+        if isDue(weather.muteAfter) { outbox.append(.mute(served)) }
     }
 
     // MARK: Waiting
@@ -163,6 +166,12 @@ extension Simulator: TurnHandler {
         case .abortMidAnswer(let served, let judged):
             sendHeadersOnly(served, judged)
             loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
+        case .abortMidHeaders(let served, let judged):
+            // Nothing may follow the piece, so what is owed to the sender (SETTINGS, acknowledgements) goes first.
+            loop.schedule(after: Simulator.flushTime) { [self] in
+                served.wire?.sendRaw(headersCutShort(judged.arrival.stream))
+                loop.schedule(after: Simulator.flushTime) { served.end(.abort, cause: "magic token") }
+            }
         case .end(let served, let end, let cause): served.end(end, cause: cause)
         case .goAway(let served, let goAway, let last): sendGoAway(goAway, served, last)
         case .mute(let served): served.mute()
@@ -194,6 +203,12 @@ extension Simulator: TurnHandler {
         }
         if let seconds = answer.retryAfter { fields.append((name: "retry-after", value: String(seconds))) }
         return fields
+    }
+
+    /// The head of a HEADERS frame of 20 bytes that ends the stream, and of these the first, `:status: 200`, alone.
+    private func headersCutShort(_ stream: Int32) -> [UInt8] {
+        let number = UInt32(bitPattern: stream)
+        return [0, 0, 20, 1, 5] + [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) } + [0x88]
     }
 
     /// The headers of a 200 leave without the end of the stream.

@@ -31,6 +31,8 @@ package final class Simulator {
     var arrivals: [(ServedConnection, HTTP2ServerRequest)] = []
     var outbox: [Outgoing] = []
     var waiters: [Waiter] = []
+    /// Numbers those who wait, each of them once: the end of one's patience must not meet another.
+    var nextWaiter = 1
     var isTurnPlanned = false
     var isSweeping = false
     private var nextNumber = 1

@@ -166,7 +166,7 @@ protocol TransportOwner: AnyObject {
         switch state {
         case .handshaking: continueHandshake()
         case .open, .finishing:
-            if isPaused && !events.isDisjoint(with: [.hangup, .error]) {
+            if isPaused && !events.isDisjoint(with: [.hangup, .error, .peerClosed]) {
                 return end(HTTP2Fault(.connectionLost, "the connection is gone"))
             }
             // Writable counts for reading, too: TLS may have to write before it can read on.
@@ -187,7 +187,8 @@ protocol TransportOwner: AnyObject {
     }
 
     private func watch(writable: Bool) {
-        var wanted: IOInterest = isPaused ? [] : [.readable]
+        // Whoever reads nothing hears of the end all the same.
+        var wanted: IOInterest = isPaused ? [.peerClosed] : [.readable]
         if writable { wanted.insert(.writable) }
         guard wanted != interest, let registration else { return }
         interest = wanted

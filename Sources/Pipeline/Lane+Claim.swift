@@ -17,7 +17,7 @@ extension Lane {
             guard phase == .running else { break }
             if found { continue }
             if settings.once, outstanding == 0, isDrained { break }
-            _ = await mayClaim.wait(untilNextRound)
+            await waitForNextRound()
         }
         isClaiming = false
         stop()
@@ -38,11 +38,21 @@ extension Lane {
 
     /// While work is under way, new work may come at any time; an idle lane sleeps until it is woken.
     ///
-    /// An app that cannot be sent for is looked at again and again; with `once` nobody else would wake the lane, should it
-    /// have been asked for a moment before.
-    private var untilNextRound: Duration? {
-        let isIdle = outstanding == 0 && schedule.isIdle(settings.apps.map(\.name), at: .now())
-        return isIdle && !(settings.once && !blockedApps.isEmpty) ? nil : ClaimSchedule.pause
+    /// Nobody wakes it when a gateway is back, so it looks by itself, without asking the database meanwhile.
+    private func waitForNextRound() async {
+        let blocked = blockedApps
+        let open = settings.apps.map(\.name).filter { !blocked.contains($0) }
+        guard outstanding == 0, schedule.isIdle(open, at: .now()) else {
+            _ = await mayClaim.wait(ClaimSchedule.pause)
+            return
+        }
+        guard !blocked.isEmpty else {
+            _ = await mayClaim.wait()
+            return
+        }
+        repeat {
+            if await mayClaim.wait(ClaimSchedule.pause) { return }
+        } while phase == .running && !settings.once && blockedApps == blocked
     }
 
     /// The apps that the lane would not claim for at present, since their gateways fail or are out of reach.

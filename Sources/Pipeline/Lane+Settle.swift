@@ -100,18 +100,30 @@ extension Lane {
                 stage.pausesStored(pauses)
                 if let stored { stage.learnPauses(stored) }
                 take(settled, reports, asked: asked)
+                announceRetries(settlements)
                 return settled
             } catch {
                 // The lane has closed its own session: its time is over.
                 if error.code == .closed { return abandon(reports) }
                 // An ambiguous commit is resolved by asking again: a settle that was written says "already".
                 switch error.reaction {
+                case .retry where error.isOverdue && reports.count > 1:
+                    // Perhaps it is too much for the database at present.
+                    await pauseAfter(error, "settle took too long, will be repeated in parts")
+                    return await writeHalves(reports)
                 case .retry, .alarm: await pauseAfter(error, "settle failed, will be repeated")
                 case .isolate, .report: return await writeApart(reports, error)
                 }
                 guard MonotonicTime.now() < abandonBy else { return abandon(reports) }
             }
         }
+    }
+
+    /// Nobody says a word when retries fall due, and the poll may have planned to sleep beyond that.
+    private func announceRetries(_ settlements: [UnitSettlement]) {
+        let retries = settlements.lazy.flatMap(\.requeues).filter { $0.state == .ready }
+        guard let first = retries.map(\.delay).min() else { return }
+        retryPlanned(MonotonicTime.now().advanced(by: first))
     }
 
     /// Learns what became of reports, in their order.
@@ -145,11 +157,7 @@ extension Lane {
 
     /// One row that the database refuses must not hold up the others, nor its own counts.
     private func writeApart(_ reports: [UnitReport], _ error: PostgresError) async -> [SettledUnit] {
-        if reports.count > 1 {
-            let middle = reports.count / 2
-            let settled = await write(Array(reports[..<middle]))
-            return settled + (await write(Array(reports[middle...])))
-        }
+        if reports.count > 1 { return await writeHalves(reports) }
         guard var report = reports.first else { return [] }
         counters.counts.databaseErrors += 1
         logger.error(
@@ -160,7 +168,14 @@ extension Lane {
         report.settlement.failures = []
         report.settlement.retirements = []
         report.settlement.proposals = []
+        report.settlement.evidence = nil
         return await write([report])
+    }
+
+    private func writeHalves(_ reports: [UnitReport]) async -> [SettledUnit] {
+        let middle = reports.count / 2
+        let settled = await write(Array(reports[..<middle]))
+        return settled + (await write(Array(reports[middle...])))
     }
 
     /// The process must end; the leases of these units end by themselves, and what was sent of them is sent again.

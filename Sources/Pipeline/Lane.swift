@@ -55,6 +55,8 @@ actor Lane {
     /// Devices whose results are being written at this moment.
     var settling = 0
     var random = SystemRandomNumberGenerator()
+    /// Hears when retries fall due that have just been written down: the poll may have planned to sleep beyond that.
+    private(set) var retryPlanned: @Sendable (MonotonicTime) -> Void = { _ in }
 
     /// How far the lane is from its end.
     enum Phase {
@@ -123,6 +125,9 @@ actor Lane {
         schedule.foundWork(.batches)
         mayClaim.raise()
     }
+
+    /// Names who wants to hear of retries.
+    func report(retriesTo hears: @escaping @Sendable (MonotonicTime) -> Void) { retryPlanned = hears }
 
     /// Begins the end: nothing more is claimed or handed to the wire.
     func stop() {

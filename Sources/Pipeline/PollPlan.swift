@@ -14,6 +14,11 @@ enum PollPlan {
         return min(interval, untilDue) + .milliseconds(Int64.random(in: 0...200, using: &random))
     }
 
+    /// The pause before the next look for lost units, when the first lease can be taken over after `untilLost`.
+    ///
+    /// A lease that has ended is not taken at once by a worker whose connection is young, so it is looked at now and then.
+    static func pause(untilLost: Duration) -> Duration { max(untilLost + .milliseconds(100), .seconds(5)) }
+
     /// The pause between two sweeps: a minute, give or take.
     static func maintenancePause(using random: inout some RandomNumberGenerator) -> Duration {
         .milliseconds(Int64.random(in: 50_000...70_000, using: &random))

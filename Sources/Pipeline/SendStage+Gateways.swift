@@ -43,7 +43,8 @@ extension SendStage {
         if others.count == own.count { return true }
         // Production is worth a connection to find out; to the sandbox many have no way and never need one.
         others.first { $0.environment == .production }?.gateway.pool.warmUp()
-        return others.contains(where: \.isProven)
+        // One that is to be tried again after a failure needs a push for it.
+        return others.contains { $0.isProven || $0.isOnTrial }
     }
 
     /// Whether the only gateway in use has failed and a single push is to find out whether it works again.
@@ -94,11 +95,14 @@ extension SendStage {
     func hold(_ feed: PushFeed, _ scope: PauseScope, _ reason: String) {
         let pause = ScopePause(
             app: feed.app, environment: scope.namesEnvironment ? feed.environment : nil, topic: nil, reason: reason)
-        // Whoever was to find out has found out.
-        for unit in unitsInWork where unit.isProbe && unit.segments.contains(where: { $0.feed === feed }) {
-            unit.failAsProbe()
-        }
         self.pause(pause)
+        // Whoever was to find out has found out.
+        for unit in unitsInWork where unit.isProbe {
+            for segment in unit.segments where segment.feed === feed {
+                pauseAgain(unit, segment.range.lowerBound)
+                unit.failAsProbe()
+            }
+        }
         holdAnew()
     }
 }

@@ -56,7 +56,9 @@ extension SendStage {
             Proposal(
                 device: device, environment: unit.environment(of: index), reason: result.label, sentAt: unit.claimed))
         reject(unit, index, result)
-        if unit.settlement.proposals.count.isMultiple(of: Self.proposalsBeforeCheckpoint) { callForCheckpoint(unit) }
+        if unit.settlement.proposals.count.isMultiple(of: Self.proposalsBeforeCheckpoint) {
+            callForCheckpoint(of: unit)
+        }
     }
 
     /// A wave of them should stop the others soon.

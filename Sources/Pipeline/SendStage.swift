@@ -153,10 +153,16 @@ final class SendStage: HTTP2RequestHandler {
         return taken
     }
 
-    /// What is known of a unit should be written back as soon as it can be.
-    func callForCheckpoint(_ unit: UnitInWork) {
-        guard unit.work.key.batch > 0 else { return }
-        unit.checkpointAt = loop.now
+    /// What is known of the batches of a scope should be written back as soon as it can be.
+    ///
+    /// All of them: dead tokens often stand together, and what the other slices were answered must be seen with them.
+    func callForCheckpoint(of unit: UnitInWork) {
+        for other in units {
+            guard let other, other.work.key.batch > 0, other.topic == unit.topic,
+                other.work.content.app == unit.work.content.app
+            else { continue }
+            other.checkpointAt = loop.now
+        }
         onHaste()
     }
 

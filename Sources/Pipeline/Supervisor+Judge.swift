@@ -43,12 +43,12 @@ extension Supervisor {
             .reason: judgement.reason,
         ]
         switch judgement.verdict {
-        case .calm: logger.notice("devices with dead tokens are retired", fields)
+        case .calm where judgement.isProgress: logger.notice("devices with dead tokens are retired", fields)
         case .tripped where judgement.isProgress:
             logger.error("a storm of refused tokens: no device is retired, the scope is paused", fields)
         case .open where judgement.isProgress:
             logger.notice("proposals are dropped: nothing was accepted for a day", fields)
-        case .open, .tripped: logger.debug("a window over refused tokens stands", fields)
+        case .calm, .open, .tripped: logger.debug("a window over refused tokens stands", fields)
         }
     }
 }

@@ -25,6 +25,7 @@ actor Supervisor {
     private var signalsSeen = 0
     private(set) var isEnding = false
     private var isWakePlanned = false
+    private var nextLook = MonotonicTime.distantFuture
     private var heardCancels: [Int64] = []
     private var random = SystemRandomNumberGenerator()
 
@@ -72,6 +73,11 @@ actor Supervisor {
     }
 
     private func runLanes() async {
+        for lane in lanes {
+            await lane.report(retriesTo: { [loop, self] due in
+                loop.execute { self.assumeIsolated { $0.retryPlanned(at: due) } }
+            })
+        }
         await withDiscardingTaskGroup { group in
             for lane in lanes {
                 group.addTask(executorPreference: lane.loop.taskExecutor) { await lane.run() }
@@ -85,8 +91,11 @@ actor Supervisor {
     private func pollLoop() async {
         while !isEnding {
             var pause = settings.pollInterval
+            // What comes up while the question is under way may not be in its answer.
+            nextLook = .distantFuture
+            let blocked = await blockedApps()
             do throws(PostgresError) {
-                if let due = try await nextDue() {
+                if let due = try await nextDue(without: blocked) {
                     if due <= .zero { await wakeLanes() }
                     pause = PollPlan.pause(untilDue: due, interval: settings.pollInterval, using: &random)
                 }
@@ -95,14 +104,38 @@ actor Supervisor {
                 pause = min(pause, .seconds(1))
             }
             guard !isEnding else { return }
-            _ = await mayPoll.wait(pause)
+            nextLook = MonotonicTime.now().advanced(by: pause)
+            await sleep(until: nextLook, blocked)
         }
     }
 
-    /// When something falls due; apps that no lane can send for do not count, since lanes watch their gateways by themselves.
-    private func nextDue() async throws(PostgresError) -> Duration? {
+    /// Sleeps until something is due, or somebody says so, or an app can be sent for again for which it was not asked.
+    private func sleep(until end: MonotonicTime, _ blocked: Set<String>) async {
+        while true {
+            let left = end.since(.now())
+            guard left > .zero else { return }
+            if await mayPoll.wait(blocked.isEmpty ? left : min(left, .seconds(1))) { return }
+            if !blocked.isEmpty, await !blockedApps().isSuperset(of: blocked) { return }
+        }
+    }
+
+    /// Retries of this process fall due within seconds, and nobody says a word then: a look planned for later comes sooner.
+    private func retryPlanned(at due: MonotonicTime) {
+        guard max(due, MonotonicTime.now().advanced(by: PollPlan.least)) < nextLook else { return }
+        // Once is enough for all of them: the answer names the first.
+        nextLook = .now()
+        mayPoll.raise()
+    }
+
+    /// The apps that no lane can send for at present; lanes watch their gateways by themselves.
+    private func blockedApps() async -> Set<String> {
         var blocked = Set(laneSettings.apps.map(\.name))
         for lane in lanes where !blocked.isEmpty { blocked.formIntersection(await lane.blockedApps) }
+        return blocked
+    }
+
+    /// When something falls due for the apps that can be sent for.
+    private func nextDue(without blocked: Set<String>) async throws(PostgresError) -> Duration? {
         let apps = laneSettings.apps.filter { !blocked.contains($0.name) }
         return apps.isEmpty ? nil : try await store.nextDue(apps)
     }
@@ -142,6 +175,17 @@ actor Supervisor {
         isWakePlanned = false
         if cancelled.isEmpty { mayPoll.raise() }
         await wakeLanes(cancelled: cancelled)
+        if !cancelled.isEmpty { await finalise(cancelled) }
+    }
+
+    /// Of what was cancelled between two batches, or while it waits to be tried again, no lane has anything that could end.
+    private func finalise(_ cancelled: [Int64]) async {
+        do throws(PostgresError) {
+            try await store.finalise(cancelled)
+        } catch {
+            // The sweep does it.
+            logger.info("finalise failed", [.error: error.description, .sqlState: error.sqlState])
+        }
     }
 
     // MARK: Maintain
@@ -157,9 +201,26 @@ actor Supervisor {
             } catch {
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }
-            guard !isEnding else { return }
+            await lookForLost(until: .now().advanced(by: PollPlan.maintenancePause(using: &random)))
+        }
+    }
+
+    /// Has the lanes look for units whose holder is gone: now, and whenever a lease that nobody has renewed can be taken over.
+    ///
+    /// Nobody says when a worker dies; who waits for the next sweep finishes its work up to a minute late.
+    private func lookForLost(until end: MonotonicTime) async {
+        while !isEnding, end > .now() {
             for lane in lanes { await lane.lookForLost() }
-            _ = await mayMaintain.wait(PollPlan.maintenancePause(using: &random))
+            var pause = end.since(.now())
+            do throws(PostgresError) {
+                if let lost = try await store.nextLost(laneSettings.apps, leases: laneSettings.leases) {
+                    pause = min(pause, PollPlan.pause(untilLost: lost))
+                }
+            } catch {
+                logger.warning("looking at the leases failed", [.error: error.description, .sqlState: error.sqlState])
+            }
+            guard !isEnding else { return }
+            _ = await mayMaintain.wait(pause)
         }
     }
 

@@ -49,7 +49,7 @@ package enum AnswerRules {
 
     private static func rule(_ answer: PushAnswer) -> AnswerRule {
         guard let rule = table[answer.reason], rule.status == answer.status || rule.losesNothing else {
-            return byStatus(answer.status)
+            return byStatus(answer.status, hasReason: !answer.reason.isEmpty)
         }
         return rule
     }
@@ -161,17 +161,18 @@ extension AnswerRules {
     ]
 
     /// What a status says by itself.
-    static func byStatus(_ status: Int) -> AnswerRule {
-        AnswerRule(status, "", statusVerdict(status))
+    static func byStatus(_ status: Int, hasReason: Bool) -> AnswerRule {
+        AnswerRule(status, "", statusVerdict(status, hasReason))
     }
 
-    private static func statusVerdict(_ status: Int) -> Verdict {
+    private static func statusVerdict(_ status: Int, _ hasReason: Bool) -> Verdict {
         switch status {
         case 403: badCredential
         // Apple answers these with a reason of its own, so this is a proxy or a wrong host: nobody's notification is at fault.
         case 401, 404, 405, 407: wrongEnvironment
         case 408, 421: staleServer
-        case 410: dead
+        // Apple gives a reason; without one, a proxy or a host that was shut down may speak.
+        case 410: hasReason ? dead : perhapsDead
         case 413: badContent
         case 429: Verdict(.retryLater(.throttled))
         case 400..<500: badRequest

@@ -22,6 +22,8 @@ package struct IOInterest: OptionSet, Sendable {
     package static let readable = IOInterest(rawValue: EPOLLIN.rawValue)
     /// Bytes can be written.
     package static let writable = IOInterest(rawValue: EPOLLOUT.rawValue)
+    /// The peer has closed, whatever of its bytes is still to be read.
+    package static let peerClosed = IOInterest(rawValue: EPOLLRDHUP.rawValue)
 }
 
 /// What has happened on a descriptor.
@@ -32,6 +34,8 @@ package struct IOEvents: OptionSet, Sendable {
     package static let readable = IOEvents(rawValue: EPOLLIN.rawValue)
     /// Bytes can be written.
     package static let writable = IOEvents(rawValue: EPOLLOUT.rawValue)
+    /// The peer has closed; only when it was asked for.
+    package static let peerClosed = IOEvents(rawValue: EPOLLRDHUP.rawValue)
     /// Both directions are closed.
     package static let hangup = IOEvents(rawValue: EPOLLHUP.rawValue)
     /// An error is pending on the descriptor.

@@ -67,13 +67,13 @@ final class KeyFixtures: Sendable {
 
     private func refusal(_ changes: [String: String?]) -> APNsError? {
         do {
-            _ = try CredentialLoader.load(environment(changes))
+            _ = try CredentialLoader(environment(changes)).load()
             Issue.record("accepted")
             return nil
         } catch {
             #expect(!error.description.contains("\n"))
             #expect(error.description.utf8.count < 300)
-            #expect(CredentialLoader.problems(environment(changes)).contains { $0.subject == error.subject })
+            #expect(CredentialLoader(environment(changes)).problems.contains { $0.subject == error.subject })
             return error
         }
     }
@@ -87,12 +87,12 @@ final class KeyFixtures: Sendable {
         let fixtures = try KeyFixtures.shared.get()
         let openssl = try OpenSSLCommand()
         for (name, text) in fixtures.spellings {
-            let loaded = try CredentialLoader.load(environment(["APNS_KEY": text]))
+            let loaded = try CredentialLoader(environment(["APNS_KEY": text])).load()
             #expect(try signs(loaded.key.privateKey), "\(name)")
             try openssl.write(Array(text.utf8), to: "key.p8")
-            let fromFile = try CredentialLoader.load(environment(["APNS_KEY_PATH": openssl.path("key.p8")]))
+            let fromFile = try CredentialLoader(environment(["APNS_KEY_PATH": openssl.path("key.p8")])).load()
             #expect(try signs(fromFile.key.privateKey), "\(name)")
-            #expect(CredentialLoader.problems(environment(["APNS_KEY": text])).isEmpty)
+            #expect(CredentialLoader(environment(["APNS_KEY": text])).problems.isEmpty)
         }
     }
 
@@ -155,11 +155,12 @@ final class KeyFixtures: Sendable {
 
     @Test func blanksAndQuotesAroundIdsAreDropped() throws {
         let pem = try KeyFixtures.shared.get().pem
-        let loaded = try CredentialLoader.load(
+        let loaded = try CredentialLoader(
             environment([
                 "APNS_KEY": pem, "APNS_KEY_ID": " ABC123DEFG\n", "APNS_TEAM_ID": "\"TEAM123456\"",
                 "APNS_BUNDLE_ID": "com.example.app\r\n",
-            ]))
+            ])
+        ).load()
         #expect(loaded.key.keyID == "ABC123DEFG")
         #expect(loaded.key.teamID == "TEAM123456")
         #expect(loaded.bundleID == "com.example.app")
@@ -199,14 +200,14 @@ final class KeyFixtures: Sendable {
         let missing = refusal(["APNS_KEY_PATH": path, "APNS_KEY_ID": nil])
         #expect(missing?.description.contains("suggests XYZ1234567") == true)
         #expect(
-            CredentialLoader.advice(environment(["APNS_KEY_PATH": path]))
+            CredentialLoader(environment(["APNS_KEY_PATH": path])).advice
                 == "APNS_KEY_ID is \"ABC123DEFG\", but the key file is named after XYZ1234567")
-        #expect(CredentialLoader.advice(environment(["APNS_KEY_PATH": path, "APNS_KEY_ID": "XYZ1234567"])) == nil)
-        #expect(CredentialLoader.advice(environment(["APNS_KEY_PATH": "/x/key.p8"])) == nil)
+        #expect(CredentialLoader(environment(["APNS_KEY_PATH": path, "APNS_KEY_ID": "XYZ1234567"])).advice == nil)
+        #expect(CredentialLoader(environment(["APNS_KEY_PATH": "/x/key.p8"])).advice == nil)
     }
 
     @Test func problemsAreAllShown() {
-        let subjects = CredentialLoader.problems([:]).map(\.subject)
+        let subjects = CredentialLoader([:]).problems.map(\.subject)
         #expect(subjects == ["APNS_KEY_PATH", "APNS_KEY_ID", "APNS_TEAM_ID", "APNS_BUNDLE_ID"])
     }
 }

@@ -44,6 +44,8 @@ struct Evidence: Sendable {
         var walking = false
         var upperId: Int?
         var cursorId = 0
+        /// Apple refused it for what it is, so nobody else was asked.
+        var givenUp = false
 
         var isFinished: Bool { !["pending", "sending", "cancelling"].contains(status) }
     }
@@ -114,7 +116,7 @@ struct Evidence: Sendable {
     }
 
     /// A request of the simulator's journal.
-    struct Request: Sendable {
+    struct Request: Sendable, CustomStringConvertible {
         /// Nil when the apns-id is none of ours.
         var push: Push?
         var apnsID: String
@@ -127,6 +129,13 @@ struct Evidence: Sendable {
         var outcome = "answered"
         var status: Int?
         var reason: String?
+
+        /// The answer began with 200 and was cut off: its receiver may take that for an acceptance.
+        var hasBegunWell = false
+
+        var description: String {
+            "\(apnsID) to \(token.prefix(12)), \(outcome) \(status ?? 0) \(reason ?? ""), from \(arrived) to \(ended)"
+        }
 
         var isAccepted: Bool { status == 200 }
         /// Whether Apple may have taken it: everything but a refused stream and an answer that says no.
@@ -158,6 +167,8 @@ struct Deeds: Sendable {
     var cancels: [Cancel] = []
     /// Tokens of devices that were inactive before anything was sent.
     var inactive: Set<String> = []
+    /// Tokens that registered again after the time that a 410 names for them.
+    var returned: Set<String> = []
     /// When the last fault was over.
     var calm = 0.0
 }

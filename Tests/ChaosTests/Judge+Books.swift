@@ -19,7 +19,7 @@ extension Judge {
                 texts.append(
                     "notification \(notification.id): cursor at \(notification.cursorId), batches end at \(end)")
             }
-            if ["sent", "failed"].contains(notification.status), end != notification.upperId {
+            if ["sent", "failed"].contains(notification.status), !notification.givenUp, end != notification.upperId {
                 texts.append(
                     "notification \(notification.id) is \(notification.status) but ends at \(end) of \(notification.upperId ?? 0)"
                 )
@@ -121,22 +121,27 @@ extension Judge {
                     "notification \(batch.notification), batch \(batch.number): \(sum) of \(batch.device) devices")
             }
         }
-        var accepted: [Int: Set<Int>] = [:]
-        for (push, all) in requests where all.contains(where: \.isAccepted) {
-            accepted[push.notification, default: []].insert(push.device)
+        var (accepted, half): ([Int: Set<Int>], [Int: Int]) = ([:], [:])
+        for (push, all) in requests {
+            if all.contains(where: \.isAccepted) {
+                accepted[push.notification, default: []].insert(push.device)
+            } else if all.contains(where: \.hasBegunWell) {
+                half[push.notification, default: 0] += 1
+            }
         }
         var final: [Int: [Evidence.Failure]] = [:]
         for failure in evidence.failures where failure.isFinal {
             final[failure.notification, default: []].append(failure)
         }
         for notification in evidence.notifications where notification.isFinished {
-            texts += totals(notification, accepted[notification.id] ?? [], final[notification.id] ?? [])
+            let (own, more) = (accepted[notification.id] ?? [], half[notification.id] ?? 0)
+            texts += totals(notification, own, more, final[notification.id] ?? [])
         }
         return texts
     }
 
     private func totals(
-        _ notification: Evidence.Notification, _ accepted: Set<Int>, _ final: [Evidence.Failure]
+        _ notification: Evidence.Notification, _ accepted: Set<Int>, _ half: Int, _ final: [Evidence.Failure]
     ) -> [String] {
         let name = "notification \(notification.id) (\(notification.status))"
         let counts = [notification.device, notification.accepted, notification.rejected, notification.unknown]
@@ -145,16 +150,17 @@ extension Judge {
             let sums = own.reduce([0, 0, 0]) { [$0[0] + $1.accepted, $0[1] + $1.rejected, $0[2] + $1.unknown] }
             if sums != Array(counts[1...]) { texts.append("\(name): counts \(counts[1...]), batches \(sums)") }
         }
-        if ["sent", "failed", "skipped"].contains(notification.status), counts[0] != counts[1...].reduce(0, +) {
+        let isWhole = ["sent", "failed", "skipped"].contains(notification.status) && !notification.givenUp
+        if isWhole, counts[0] != counts[1...].reduce(0, +) {
             texts.append("\(name): \(counts[0]) devices, but counts \(counts[1...])")
         }
         let status = notification.accepted > 0 ? "sent" : counts[2] + counts[3] > 0 ? "failed" : "skipped"
-        if ["sent", "failed", "skipped"].contains(notification.status), status != notification.status {
+        if isWhole, status != notification.status {
             texts.append("\(name): should be \(status) with counts \(counts)")
         }
         // Accepted although the books say otherwise: only where somebody booked that nothing is known, or that it failed later.
         let doubtful = accepted.filter { failures[Push(notification: notification.id, device: $0)] != nil }.count
-        if notification.accepted > accepted.count || notification.accepted < accepted.count - doubtful {
+        if notification.accepted > accepted.count + half || notification.accepted < accepted.count - doubtful {
             texts.append(
                 "\(name): accepted \(notification.accepted), the journal has \(accepted.count), \(doubtful) of them doubtful"
             )

@@ -14,6 +14,9 @@ extension Judge {
         for device in evidence.devices where !device.isActive && !evidence.deeds.inactive.contains(device.token) {
             let reason = device.reason ?? ""
             let status = Self.dead.contains(reason) ? 410 : Self.proposed.contains(reason) ? 400 : nil
+            if evidence.deeds.returned.contains(device.token) {
+                texts.append("device \(device.id) was deactivated for \(reason), though it had registered again")
+            }
             guard let status else {
                 texts.append("device \(device.id) was deactivated for “\(reason)”")
                 continue
@@ -26,7 +29,9 @@ extension Judge {
         // The reverse: what is booked for good as dead is retired, unless it registered again.
         for failure in evidence.failures
         where failure.isFinal && failure.status == 410 && Self.dead.contains(failure.reason) {
-            if let device = devices[failure.device], device.isActive, device.registeredAt < failure.at - 1 {
+            if let device = devices[failure.device], device.isActive, !evidence.deeds.returned.contains(device.token),
+                device.registeredAt < failure.at - 1
+            {
                 texts.append("\(failure.push): \(failure.reason), but the device is active")
             }
         }

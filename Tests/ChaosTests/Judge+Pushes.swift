@@ -4,11 +4,13 @@ extension Judge {
     /// 1. Every active device of the pinned audience is accepted or booked, unless cancelled or expired.
     func nobodyMissed() -> [String] {
         var texts: [String] = []
-        for notification in evidence.notifications where ["sent", "failed", "skipped"].contains(notification.status) {
+        for notification in evidence.notifications
+        where ["sent", "failed", "skipped"].contains(notification.status) && !notification.givenUp {
             for member in audience(of: notification) where wasActive(member, until: notification.finishedAt ?? 0) {
                 let asked = requests[member.push] ?? []
                 let booked = failures[member.push] ?? []
-                guard !asked.contains(where: \.isAccepted), !booked.contains(where: \.isFinal) else { continue }
+                guard !asked.contains(where: { $0.isAccepted || $0.hasBegunWell }), !booked.contains(where: \.isFinal)
+                else { continue }
                 texts.append(
                     "\(member.push) (\(member.token.suffix(8))) was missed: \(notification.status), "
                         + "but \(asked.count) requests without acceptance and \(booked.count) ledger rows, none final")
@@ -51,7 +53,8 @@ extension Judge {
             let isOnce = notifications[push.notification]?.delivery == "at_most_once"
             if isOnce, all.count(where: \.isPerhapsAccepted) > 1 {
                 texts.append(
-                    "\(push) at most once, but \(all.count(where: \.isPerhapsAccepted)) requests may have arrived")
+                    "\(push) at most once, but \(all.count(where: \.isPerhapsAccepted)) requests may have arrived: "
+                        + all.map(\.description).joined(separator: "; "))
             }
             let accepted = all.filter(\.isAccepted).sorted { $0.ended < $1.ended }
             guard accepted.count > 1 else { continue }

@@ -165,6 +165,7 @@ import Testing
         Doctored(7, "which nobody said") { $0.requests[3].reason = "BadPath" },
         Doctored(7, "which nobody said") { $0.requests[3].status = 503 },
         Doctored(7, "which nobody said") { $0.devices[3].reason = "BadDeviceToken" },
+        Doctored(7, "though it had registered again") { $0.deeds.returned = ["t4"] },
         Doctored(7, "but the device is active") { $0.devices[3].isActive = true },
     ]
 
@@ -179,6 +180,10 @@ import Testing
         Doctored(1, "retired before") {
             $0.devices[3].deactivatedAt = 5
             $0.failures.removeAll()
+        },
+        Doctored(1, "given up") {
+            $0.notifications[0].givenUp = true
+            $0.requests.removeAll { $0.push?.device == 3 }
         },
         Doctored(2, "a crash under the lease") {
             $0.requests.append(.to(Push(notification: 1, device: 1), "t1", at: 30))
@@ -203,9 +208,15 @@ import Testing
             $0.notifications[1].unknown = 1
             $0.failures.append(.unknown(Push(notification: 2, device: -2), isFinal: true))
         },
+        Doctored(1, "an answer that began with 200") { $0.requests[0].cutOff() },
+        Doctored(6, "an answer that began with 200") { $0.requests[0].cutOff() },
         Doctored(7, "registered again") {
             $0.devices[3].isActive = true
             $0.devices[3].registeredAt = 100
+        },
+        Doctored(7, "registered after the time that Apple names") {
+            $0.devices[3].isActive = true
+            $0.deeds.returned = ["t4"]
         },
     ]
 }
@@ -252,6 +263,14 @@ extension Evidence.Request {
         Self(
             push: push, apnsID: apnsID, token: token, arrived: time, ended: time + 0.2, outcome: outcome,
             status: outcome == "answered" ? 200 : nil)
+    }
+}
+
+extension Evidence.Request {
+    fileprivate mutating func cutOff() {
+        status = nil
+        outcome = "cut off"
+        hasBegunWell = true
     }
 }
 

@@ -138,6 +138,15 @@ import Testing
         wire.proxy.set(nil)
         try wire.proxy.thaw()
         #expect(hear(held) == "COMMIT")
-        for descriptor in [first, early, second, late, third, held] { close(descriptor) }
+
+        wire.proxy.set(TCPProxy.Trap(on: "COMMIT", .holdAnswer))
+        let (fourth, reached) = try wire.pair()
+        say("COMMIT", fourth)
+        #expect(hear(reached) == "COMMIT")
+        say("done", reached)
+        #expect(hear(fourth, within: 100) == "<nothing>")
+        try wire.proxy.thaw()
+        #expect(hear(fourth) == "done")
+        for descriptor in [first, early, second, late, third, held, fourth, reached] { close(descriptor) }
     }
 }

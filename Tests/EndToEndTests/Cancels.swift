@@ -88,6 +88,24 @@ import Testing
         }
     }
 
+    @Test("what only waits to be tried again ends it at once, without waiting for the sweep")
+    func onlyRetriesLeft() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...3)
+            try rig.psql("UPDATE devices SET device_token = '\(DeviceTokens.magic("0429"))' WHERE id = 2")
+            let worker = try rig.worker()
+            try await rig.listeners(1)
+            let id = try rig.insert("broadcast, body", "true, 'x'")
+            try await rig.eventually("SELECT count(*) FROM notification_batches WHERE state = 'ready'", is: "1")
+            #expect(try rig.database.value("SELECT cancel_notification(\(id))") == "cancelling")
+            try await rig.status(of: id, is: "cancelled", within: .seconds(25))
+            try await worker.stop()
+            // Who was not reached counts as a device all the same.
+            #expect(try rig.row(id) == NotificationRow("cancelled", 3, accepted: 2))
+            #expect(try rig.simulator.journal().requests.count == 3)
+        }
+    }
+
     @Test("a broadcast in work ends it soon, and the counts say how far it came")
     func inTheMiddle() async throws {
         try await Rig.run(.heavy) { rig in

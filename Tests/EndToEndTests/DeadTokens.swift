@@ -34,7 +34,7 @@ import Testing
         Case(choice: "9410", registered: "1 hour", reason: "ExpiredToken", isRetired: true),
     ]
 
-    @Test("retires the devices that registered before its time, keeps the others, and stands in the ledger")
+    @Test("F14: retires the devices that registered before its time, keeps the others, and stands in the ledger")
     func retirement() async throws {
         try await Rig.run { rig in
             let values = Self.cases.map { "('anna', '\($0.token)', now() - interval '\($0.registered)')" }

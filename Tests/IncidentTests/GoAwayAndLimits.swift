@@ -43,4 +43,63 @@ import Testing
         let last = try #require(journal.requests.map(\.mono).max())
         #expect(last - first < 15_000_000_000, "half a minute is what the incident was about")
     }
+
+    /// One stream, then 500, then one again after a 400, with streams in flight beyond it refused; and so on.
+    @Test("F02: the limit moves 1, 500, 1, 500; what is beyond it waits or comes again, and each device has one 200")
+    func movingLimit() async throws {
+        let weather = ["--stream-limit", "500", "--latency-ms", "100", "--refuse-in-flight", "on"]
+        try await Rig.run(simulator: weather) { rig in
+            try rig.addDevices(1...250)
+            try rig.psql("INSERT INTO devices (user_id, device_token) VALUES ('bad', '\(DeviceTokens.magic("0400"))')")
+            try rig.addDevices(251...500)
+            let id = try rig.insert("broadcast, body", "true, 'x'")
+            let worker = try rig.worker("--lanes", "1", "--connections", "1")
+            try await rig.status(of: id, is: "sent", within: .seconds(60))
+            try await worker.stop()
+
+            #expect(try rig.row(id) == NotificationRow("sent", 501, accepted: 500, rejected: 1))
+            let journal = try rig.simulator.journal()
+            #expect(journal.accepted.count == 500 && Set(journal.acceptedTokens).count == 500)
+            let refused = journal.requests.filter { $0.outcome == "refused" }
+            #expect(refused.count >= 100, "so many were in flight when the limit fell")
+            // A client that opens more than it may gets GOAWAY, as RFC 9113 wants it: it never did.
+            #expect(journal.connections.filter { $0.event == "opened" }.count == 1)
+            #expect(journal.connections.filter { $0.event == "goaway" }.isEmpty)
+            // To be refused counts neither as an answer nor as an attempt.
+            let ledger = try rig.psql("SELECT http_status, reason FROM delivery_failures")
+            #expect(ledger == [["400", "BadDeviceToken"]])
+            #expect(try rig.database.number("SELECT count(*) FROM notification_batches WHERE attempts > 1") == 0)
+        }
+    }
+
+    @Test("F02: a limit of 0 for two seconds strands nobody, and nobody runs in circles meanwhile")
+    func noStreams() async throws {
+        try await Rig.run(.idle, simulator: ["--stream-limit", "10", "--latency-ms", "20"]) { rig in
+            try rig.addDevices(1...500)
+            let id = try rig.insert("broadcast, body", "true, 'x'")
+            let worker = try rig.worker("--lanes", "1", "--connections", "1")
+            try await rig.simulator.wait(for: .accepted, atLeast: 50)
+            try await rig.simulator.set("stream-limit", 0)
+            // Those that were on their way are let in or refused.
+            try await expectNoMore(rig, .seconds(1), orThisOnce: true)
+            let before = try worker.processorTime()
+            try await expectNoMore(rig, .seconds(2))
+            #expect(try worker.processorTime() - before < .milliseconds(700))
+            try await rig.simulator.set("stream-limit", 100)
+            try await rig.status(of: id, is: "sent", within: .seconds(60))
+            try await worker.stop()
+            #expect(try rig.row(id) == NotificationRow("sent", 500, accepted: 500))
+            let counts = try await rig.simulator.counts()
+            #expect(counts.distinctAccepted == 500 && counts.repeatedAccepted == 0)
+            #expect(counts.opened == 1)
+            try rig.expectNothingCharged()
+        }
+    }
+
+    /// No request comes within this time.
+    private func expectNoMore(_ rig: Rig, _ time: Duration, orThisOnce isTolerant: Bool = false) async throws {
+        let seen = try await rig.simulator.counts().requests
+        let one = try? await rig.simulator.wait(for: .requests, atLeast: seen + 1, within: time)
+        #expect(one == nil || isTolerant)
+    }
 }

@@ -155,6 +155,9 @@ import Testing
         #expect(soon >= .seconds(3) && soon <= .milliseconds(3200))
         let late = PollPlan.pause(untilDue: .seconds(300), interval: interval, using: &random)
         #expect(late >= .seconds(60) && late <= .milliseconds(60_200))
+        // A lease that has ended and cannot be taken yet is no reason to spin.
+        #expect(PollPlan.pause(untilLost: .zero) == .seconds(5))
+        #expect(PollPlan.pause(untilLost: .seconds(60)) == .milliseconds(60_100))
     }
 
     @Test("windows are judged at the start, each minute, and every time while what was proposed may become ripe")

@@ -130,8 +130,10 @@ import Testing
                 PostgresStatement("DO $$ BEGIN RAISE NOTICE 'heard'; RAISE WARNING 'louder'; END $$"))
         }
         let heard = lines.withLock { $0.filter { $0.contains("db.message") } }
-        #expect(heard.contains { $0.contains("db.message=heard") && $0.contains(" info ") })
-        #expect(heard.contains { $0.contains("db.message=louder") && $0.contains(" warning ") })
+        #expect(heard.count { $0.contains(" info ") } == 1)
+        #expect(heard.count { $0.contains(" warning ") } == 1)
+        // What somebody's function says may hold values of rows.
+        #expect(!heard.contains { $0.contains("heard") || $0.contains("louder") })
     }
 
     @Test("TLS verifies the name that was asked for, not the address it was found at")

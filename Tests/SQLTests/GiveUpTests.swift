@@ -77,6 +77,44 @@ import Testing
         #expect(try database.counts(id) == [40, 35, 5, 0])
     }
 
+    @Test("what was out when it was given up is not sent again, however it comes back")
+    func nothingComesBack() throws {
+        let id = try database.notify("broadcast", "true")
+        let single = try database.notify("user_id", "'u1'")
+        let lone = try database.notify("user_id", "'u2'")
+        let units = try worker.claimBroadcast(batches: 4, batchSize: 5)
+        let direct = try worker.claim(limit: 1)
+        let other = QueueWorker(database)
+        let others = try other.claim() + other.claimBroadcast(batches: 1, batchSize: 5)
+        try worker.settle(hopeless(units[3], Array(16...20)))
+        #expect(try worker.giveUp(id, single, lone) == 3)
+        #expect(try worker.release([units[0]] + direct) == ["t", "t"])
+        #expect(try worker.releaseLost(knowing: [units[1]]) == 1)
+        try database.psql(
+            """
+            UPDATE notification_batches SET lease_until = now() - interval '1 h' WHERE lease_until IS NOT NULL;
+            UPDATE scheduled_notifications SET lease_until = now() - interval '1 h' WHERE lease_until IS NOT NULL
+            """)
+        #expect(try other.claimBatches(rescue: true).isEmpty)
+        #expect(try other.claim().isEmpty)
+        #expect(try worker.renew(units + others).allSatisfy { $0.hasPrefix("false") })
+        #expect(
+            try database.psql(
+                "SELECT state, count(*), bool_and(finished_at IS NOT NULL) FROM notification_batches GROUP BY 1 ORDER BY 1"
+            )
+                == [["abandoned", "4", "t"], ["done", "1", "t"]])
+
+        // One that came back in the moment of giving up is not claimed, and the sweep closes it.
+        try database.psql(
+            "UPDATE notification_batches SET state = 'ready', not_before = now(), finished_at = NULL WHERE batch_no = 1"
+        )
+        #expect(try other.claimBatches().isEmpty)
+        #expect(try other.finalise(id) == [])
+        try other.sweep()
+        #expect(try [id, single, lone].map { try database.status($0) } == ["failed", "failed", "failed"])
+        #expect(try database.number("SELECT retry_notification(\(id))") == 40)
+    }
+
     @Test func onlyWhatIsBeingSent() throws {
         let pending = try database.notify("user_id, scheduled_at", "'u1', now() + interval '1 h'")
         let cancelled = try database.notify("broadcast", "true")

@@ -99,21 +99,28 @@ final class QueueWorker {
     let owner = UUID().uuidString
     var apps = "{default}"
     var lateness = "{24h}"
+    /// The most of each app, as a worker says it; nil: as workers of the first version.
+    var limits: String?
 
     init(_ database: TestDatabase) { session = database.openSession() }
 
     deinit { session.close() }
 
     func claim(limit: Int = 100, batchSize: Int = 500, lease: String = "75 s") throws -> [Unit] {
-        try units("claim_notifications('\(owner)', '\(apps)', '\(lateness)', \(limit), \(batchSize), '\(lease)')")
+        let each = limits.map { ", NULL, NULL, '\($0)'" } ?? ""
+        return try units(
+            "claim_notifications('\(owner)', '\(apps)', '\(lateness)', \(limit), \(batchSize), '\(lease)'\(each))")
     }
 
     func claimBroadcast(batches: Int = 16, batchSize: Int = 500, lease: String = "75 s") throws -> [Unit] {
-        try units("claim_broadcasts('\(owner)', '\(apps)', '\(lateness)', \(batches), \(batchSize), '\(lease)')")
+        let each = limits.map { ", '\($0)'" } ?? ""
+        return try units(
+            "claim_broadcasts('\(owner)', '\(apps)', '\(lateness)', \(batches), \(batchSize), '\(lease)'\(each))")
     }
 
     func claimBatches(limit: Int = 100, rescue: Bool = false, grace: String = "15 s") throws -> [Unit] {
-        try units("claim_batches('\(owner)', '\(apps)', \(limit), '75 s', \(rescue), '\(grace)')")
+        let each = limits.map { ", '\($0)', '\(lateness)'" } ?? ""
+        return try units("claim_batches('\(owner)', '\(apps)', \(limit), '75 s', \(rescue), '\(grace)'\(each))")
     }
 
     func probe() throws -> [Unit] { try units("claim_probe('\(owner)', '\(apps)', '75 s')") }
@@ -232,6 +239,9 @@ final class QueueWorker {
 
     /// Milliseconds; nil: nothing is planned.
     func nextDue() throws -> Int? { try session.run("SELECT next_due('\(apps)')")[0][0].flatMap { Int($0) } }
+
+    /// Milliseconds; nil: nothing is leased.
+    func nextLost() throws -> Int? { try session.run("SELECT next_lost('\(apps)')")[0][0].flatMap { Int($0) } }
 
     private func units(_ call: String) throws -> [Unit] {
         let rows = try session.run(

@@ -81,6 +81,69 @@ import Testing
         }
     }
 
+    @Test(
+        "a settle locks notifications in ascending order, whatever is in it",
+        arguments: ["broadcast", "list", "single"])
+    func settleLocksInOrder(kind: String) throws {
+        try database.addDevices(4)
+        let worker = QueueWorker(database)
+        let low = try database.notify("user_id", "'u1'")
+        let high =
+            switch kind {
+            case "broadcast": try database.notify("broadcast", "true")
+            case "list": try database.notify("device_tokens", "'{abcd0001,abcd0002}'")
+            default: try database.notify("user_id", "'u2'")
+            }
+        let small = kind == "list" ? 1 : 500
+        let direct = try worker.claim(batchSize: small)
+        let units = try direct + worker.claimBroadcast() + worker.claimBatches()
+        #expect(units.map(\.notification).sorted().first == low)
+        // The greater one would be locked first: for a number, or because its tokens go into the ledger.
+        let outcomes = units.map { unit in
+            var outcome = Outcome(unit: unit, rejected: 1)
+            if kind == "list", unit.notification == high {
+                outcome.failures = [.init(device: -unit.batch, status: 400, reason: "BadTopic")]
+            } else if unit.notification == high {
+                outcome.again = [.init(devices: [2])]
+            }
+            return outcome
+        }
+        let operators = database.openSession()
+        defer { operators.close() }
+        try operators.run("BEGIN; UPDATE scheduled_notifications SET status = 'cancelled' WHERE id = \(low)")
+        try worker.session.start("SELECT DISTINCT result FROM \(worker.settleCall(outcomes))")
+        #expect(worker.session.isBusy(after: 0.3))
+        try operators.run("UPDATE scheduled_notifications SET status = 'cancelled' WHERE id = \(high); COMMIT")
+        #expect(try worker.session.finish() == [["applied"]])
+        #expect(try database.status(low) == "cancelled")
+    }
+
+    @Test func singlesAloneLockNothingAhead() throws {
+        let worker = QueueWorker(database)
+        for _ in 1...3 { try database.notify() }
+        let list = try database.notify("device_tokens", "'{abcd0001}'")
+        try database.psql(
+            """
+            CREATE OR REPLACE FUNCTION pgpush_settle_locks(
+                u_notification bigint[], u_batch integer[], b_unit integer[], l_unit integer[], l_device bigint[]) RETURNS void
+                LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$
+            """)
+        var outcomes = try worker.claim().map { Outcome(unit: $0, rejected: 1) }
+        for index in outcomes.indices {
+            let device = outcomes[index].unit.notification == list ? -1 : 1
+            outcomes[index].failures = [.init(device: device, status: 400, reason: "BadTopic")]
+        }
+        #expect(try worker.settle(outcomes) == Array(repeating: "applied", count: 4))
+        var again = Outcome(
+            unit: try {
+                try database.notify(); return try worker.claim()[0]
+            }())
+        again.again = [.init(devices: [1])]
+        #expect(throws: SQLFailure.self, "and where there is something to send again it is") {
+            try worker.settle(again)
+        }
+    }
+
     @Test func finalisersWaitForOneAnother() throws {
         try database.addDevices(2)
         let (first, second) = (QueueWorker(database), QueueWorker(database))

@@ -46,6 +46,24 @@ import Testing
             """)
     }
 
+    @Test("when the first lease can be taken over is known, whoever holds it")
+    func nextLost() throws {
+        #expect(try other.nextLost() == nil)
+        try database.notify()
+        try database.notify("broadcast", "true")
+        #expect(try other.nextLost() == nil, "due is not leased")
+        _ = try worker.claim() + worker.claimBroadcast(batches: 2, batchSize: 6)
+        #expect((60_000...90_000).contains(try other.nextLost() ?? 0))
+        try database.psql("UPDATE notification_batches SET lease_until = now() - interval '5 s' WHERE batch_no = 2")
+        #expect((1...10_000).contains(try other.nextLost() ?? 0))
+        try database.psql("UPDATE scheduled_notifications SET lease_until = now() - interval '1 h' WHERE NOT broadcast")
+        #expect(try other.nextLost() == 0)
+        // What is not served, or paused, is nobody's concern.
+        #expect(try database.value("SELECT next_lost('{another}')") == nil)
+        try database.psql("SELECT pause_app('default', NULL, 'x')")
+        #expect(try other.nextLost() == nil)
+    }
+
     @Test("F22 a killed worker's rows are taken over after the lease, by whom ever")
     func takenOver() throws {
         let single = try database.notify()

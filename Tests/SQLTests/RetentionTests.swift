@@ -54,6 +54,49 @@ import Testing
         }
     }
 
+    @Test func whatCannotBeDeletedStopsNothingElse() throws {
+        let old = try database.notify()
+        try worker.accept(worker.claim())
+        try age(40)
+        try database.psql(
+            """
+            CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the auditors want this'; END $$;
+            CREATE TRIGGER keep BEFORE DELETE ON scheduled_notifications FOR EACH ROW EXECUTE FUNCTION keep();
+            INSERT INTO scheduled_notifications (user_id, title, scheduled_at)
+            SELECT 'u1', 'x', now() - interval '30 h' FROM generate_series(1, 10)
+            """)
+        let all = try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast())
+        #expect(try worker.sweep() == [10, 0, 0, 1])
+        #expect(try database.status(all) == "sent")
+        #expect(try database.status(old) == "sent", "still there")
+        try database.psql("DROP TRIGGER keep ON scheduled_notifications")
+        try worker.sweep()
+        #expect(try database.status(old) == nil)
+    }
+
+    @Test func nothingThatTheSweepHasLockedWaitsForIt() throws {
+        // While old ones are deleted nobody else's rows are locked yet.
+        try database.notify()
+        try worker.accept(worker.claim())
+        try age(40)
+        let all = try database.notify("broadcast", "true")
+        try worker.accept(worker.claimBroadcast())
+        let holder = database.openSession()
+        defer { holder.close() }
+        try database.psql(
+            """
+            CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN OLD; END $$;
+            CREATE TRIGGER slow BEFORE DELETE ON scheduled_notifications FOR EACH ROW EXECUTE FUNCTION slow()
+            """)
+        try holder.run("BEGIN; SELECT pg_advisory_xact_lock(4711)")
+        try worker.session.start("SELECT finished FROM sweep('{default}', '{24h}')")
+        #expect(worker.session.isBusy(after: 0.3))
+        #expect(try QueueWorker(database).finalise(all) == ["sent"], "and not after the sweep")
+        try holder.run("COMMIT")
+        #expect(try worker.session.finish() == [["0"]])
+    }
+
     @Test func aLotAtATimeAndNeverWaiting() throws {
         for _ in 1...50 { try database.notify() }
         try worker.accept(worker.claim())
@@ -82,5 +125,28 @@ import Testing
         #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 2)
         #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 2)
         #expect(try database.number("SELECT pgpush_prune(10, '0 s')") == 0)
+    }
+
+    @Test func nothingOfANotificationOutlivesIt() throws {
+        func left() throws -> [Int] {
+            try ["notification_batches", "delivery_failures", "proposed_deactivations"].map {
+                try database.number("SELECT count(*) FROM \($0)")
+            }
+        }
+        func refuse() throws {
+            try database.notify("broadcast", "true")
+            try worker.settle(.answers(worker.claimBroadcast(batches: 1, batchSize: 20)[0], accepted: 18, bad: [1, 2]))
+        }
+        try refuse()
+        #expect(try left() == [1, 2, 2])
+        try database.psql("DELETE FROM scheduled_notifications")
+        #expect(try left() == [0, 2, 0], "the ledger goes by the day")
+        try refuse()
+        try database.psql("TRUNCATE scheduled_notifications RESTART IDENTITY")
+        #expect(try left() == [0, 0, 0])
+        // The window has nothing left to decide.
+        try database.psql("UPDATE token_windows SET closes_at = now()")
+        #expect(try worker.judge() == [["calm", "0", "0", "0"]])
+        #expect(try worker.judge().isEmpty)
     }
 }

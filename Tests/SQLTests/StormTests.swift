@@ -238,11 +238,11 @@ import Testing
     }
 
     @Test func aStormPauseDoesNotEndForWantOfDevices() throws {
-        let units = try (1...10).map { _ in
-            try database.notify("user_id", "'m1'")
-            return try worker.claim()[0]
+        let outcomes = try (1...10).map { device in
+            try database.notify("user_id", "'m\(device)'")
+            return Outcome.answers(try worker.claim()[0], bad: [device])
         }
-        try worker.settle(units.map { .answers($0, bad: [1]) })
+        try worker.settle(outcomes)
         try worker.judge()
         try database.psql("UPDATE app_pauses SET next_probe_at = now()")
         #expect(try worker.probe().isEmpty)

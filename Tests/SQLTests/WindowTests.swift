@@ -181,6 +181,45 @@ import Testing
                 == 1)
     }
 
+    @Test func aDeviceCountsOnceInAWindow() throws {
+        // Twelve pushes to one person with a dead token, four of them in one report, and nobody else about.
+        for _ in 1...12 { try database.notify("user_id", "'m1'") }
+        let units = try worker.claim()
+        let outcomes = units.map { Outcome.answers($0, bad: [1]) }
+        try worker.settle(Array(outcomes[..<4]))
+        for outcome in outcomes[4...] { try worker.settle(outcome) }
+        #expect(try window() == [["0", "1", "1", "f"]])
+        #expect(try database.number("SELECT count(*) FROM app_pauses") == 0)
+        // For a storm each notification has its own.
+        #expect(try database.number("SELECT count(DISTINCT notification_id) FROM proposed_deactivations") == 12)
+
+        // The same device by its token, in a list: with its neighbour that nobody has registered, who is in two.
+        for _ in 1...2 {
+            try database.notify(
+                "device_tokens", "(SELECT ARRAY[device_token, 'abcd0009'] FROM devices WHERE id = 1)")
+        }
+        try worker.settle(worker.claim().map { .answers($0, bad: [-1, -2]) })
+        #expect(try window() == [["0", "2", "2", "f"]])
+
+        // Nine others, and it is one.
+        try worker.settle(.answers(broadcast()[0], bad: Array(1...8)))
+        #expect(try window() == [["0", "9", "9", "f"]])
+        try worker.settle(.answers(broadcast()[0], bad: [9]))
+        #expect(try window() == [["0", "10", "10", "t"]])
+    }
+
+    @Test func aDeviceCountsAnewInTheNextWindow() throws {
+        let units = try broadcast(slices: 3)
+        try worker.settle(.answers(units[0], accepted: 90, bad: Array(1...10)))
+        try close()
+        #expect(
+            try database.psql("SELECT s.applied FROM token_windows w, LATERAL pgpush_judge_open(w, 4) s") == [["4"]])
+        try worker.settle(.answers(units[1], accepted: 98, bad: [10, 150]))
+        #expect(try window() == [["98", "100", "2", "f"]], "what is approved is of the window before")
+        try worker.settle(.answers(units[2], accepted: 99, bad: [10]))
+        #expect(try window() == [["197", "199", "2", "f"]])
+    }
+
     @Test func aGreatWindowIsAppliedInLotsWhileTheNextBegins() throws {
         let units = try broadcast(slices: 3)
         try worker.settle(.answers(units[0], accepted: 90, bad: Array(1...10)))

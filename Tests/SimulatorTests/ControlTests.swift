@@ -48,6 +48,22 @@ struct ControlTests {
         }
     }
 
+    @Test("the end of one's patience is nobody else's")
+    func patience() async throws {
+        try await SimulatorProcess.run { simulator in
+            let curl = try CurlSender(simulator)
+            // Its patience ends in a second, but it is served before.
+            async let first: Int = simulator.wait(for: .accepted, atLeast: 1, within: .seconds(1))
+            _ = try await curl.send(deviceToken("a1"))
+            #expect(try await first == 1)
+            async let second: Int = simulator.wait(for: .accepted, atLeast: 2, within: .seconds(20))
+            // Something that takes longer than the first one's patience.
+            #expect(try await curl.send(magicToken("00aa"), timeout: 2).code == 28)
+            _ = try await curl.send(deviceToken("a2"))
+            #expect(try await second == 2)
+        }
+    }
+
     @Test("nonsense is answered with an error")
     func nonsense() async throws {
         let commands = [

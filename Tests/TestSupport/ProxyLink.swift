@@ -4,7 +4,9 @@ import Glibc
 
 /// A client and its server; used by the proxy alone, under its lock.
 final class ProxyLink {
-    var isFrozen = false
+    private(set) var isFrozen = false
+    /// The client hears nothing more, but is heard.
+    private var holdsAnswers = false
     private(set) var hasEnded = false
     private let client: Int32
     private let server: Int32
@@ -29,10 +31,22 @@ final class ProxyLink {
         self.server = server
     }
 
+    /// Passes nothing until `thaw`.
+    func freeze() { isFrozen = true }
+
+    /// Passes everything again.
+    func thaw() {
+        isFrozen = false
+        holdsAnswers = false
+    }
+
     /// What the thread waits for; nothing while it is frozen.
     var watched: [pollfd] {
         isFrozen || hasEnded
-            ? [] : [watch(client, from: up, to: down), watch(server, from: down, to: up)].filter { $0.events != 0 }
+            ? []
+            : [
+                watch(client, from: up, to: holdsAnswers ? Flow() : down), watch(server, from: down, to: up),
+            ].filter { $0.events != 0 }
     }
 
     private func watch(_ descriptor: Int32, from: Flow, to: Flow) -> pollfd {
@@ -53,13 +67,14 @@ final class ProxyLink {
             case .freeze:
                 isFrozen = true
                 return
+            case .holdAnswer: holdsAnswers = true
             }
         }
         if let lastWords {
             guard down.bytes.suffix(lastWords.count) != lastWords[...] else { return reset() }
             guard give(&up, to: server) else { return reset() }
         } else {
-            guard give(&up, to: server), give(&down, to: client) else { return reset() }
+            guard give(&up, to: server), holdsAnswers || give(&down, to: client) else { return reset() }
         }
         if up.isEndPassed && down.isEndPassed { close() }
     }

@@ -20,6 +20,8 @@ package final class TCPProxy: @unchecked Sendable {
             case cutAfterAnswer(ending: [UInt8])
             /// The connection is frozen; `thaw` lets the bytes through.
             case freeze
+            /// The server gets it and all that follows, but from here on its answers are held back until `thaw`.
+            case holdAnswer
         }
         fileprivate let text: [UInt8]
         fileprivate let action: Action
@@ -70,12 +72,12 @@ package final class TCPProxy: @unchecked Sendable {
     package func freeze() {
         change {
             isFrozen = true
-            links.forEach { $0.isFrozen = true }
+            links.forEach { $0.freeze() }
         }
     }
 
     /// As `freeze`, for the connections that are open now; new ones work.
-    package func freezeOpen() { change { links.forEach { $0.isFrozen = true } } }
+    package func freezeOpen() { change { links.forEach { $0.freeze() } } }
 
     /// New connections are refused (ECONNREFUSED); those that are open go on.
     package func refuse() {
@@ -88,7 +90,7 @@ package final class TCPProxy: @unchecked Sendable {
     package func thaw() throws {
         try change {
             isFrozen = false
-            links.forEach { $0.isFrozen = false }
+            links.forEach { $0.thaw() }
             if listener == nil, !isClosed { listener = try LocalSocket.bound(port: port, listens: true) }
         }
     }

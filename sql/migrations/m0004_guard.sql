@@ -25,6 +25,7 @@ CREATE TABLE proposed_deactivations (
     notification_id    bigint NOT NULL,
     batch_no           integer NOT NULL,
     device_id          bigint NOT NULL,
+    device_key         bigint,
     reason             text NOT NULL,
     registered_before  timestamptz NOT NULL,
     proposed_at        timestamptz NOT NULL DEFAULT now(),
@@ -32,6 +33,9 @@ CREATE TABLE proposed_deactivations (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- "Has this notification something that is not judged yet?", asked before it is finished; and what goes when it is deleted.
 CREATE INDEX proposed_deactivations_notification ON proposed_deactivations (notification_id, app, environment, topic);
+
+-- "Has this device been proposed already?": a window counts devices. Ten pushes to one dead token are no storm.
+CREATE INDEX proposed_deactivations_device ON proposed_deactivations (device_key, app, environment, topic);
 
 -- How many probes in a row were accepted, and how many it takes.
 ALTER TABLE app_pauses ADD COLUMN passed integer NOT NULL DEFAULT 0, ADD COLUMN needed integer NOT NULL DEFAULT 1;

@@ -61,7 +61,7 @@ BEGIN
         FROM (SELECT b.notification_id, b.batch_no
               FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
               WHERE b.app = v_app AND b.state = 'ready' AND b.not_before <= now()
-                AND n.status || '' = 'sending' AND (n.expires_at IS NULL OR n.expires_at >= now())
+                AND n.status || '' = 'sending' AND NOT n.given_up AND (n.expires_at IS NULL OR n.expires_at >= now())
                 AND (bound IS NULL OR greatest(n.scheduled_at, n.served_at) >= bound)
               ORDER BY b.not_before LIMIT part - cardinality(picked)
               FOR NO KEY UPDATE OF b SKIP LOCKED FOR SHARE OF n SKIP LOCKED) x;

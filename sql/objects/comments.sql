@@ -12,7 +12,7 @@ COMMENT ON COLUMN devices.os_version IS 'For your own use.';
 COMMENT ON COLUMN devices.locale IS 'For your own use.';
 COMMENT ON COLUMN devices.time_zone IS 'Name of a time zone that PostgreSQL knows, such as Europe/Berlin.';
 COMMENT ON COLUMN devices.is_active IS 'False: never sent to. Set false when Apple says that the token is dead, or by you.';
-COMMENT ON COLUMN devices.registered_at IS 'When the app last registered this token. Apple''s word that a token is dead counts only if it is later than this.';
+COMMENT ON COLUMN devices.registered_at IS 'When the app last registered this token. Apple''s word that a token is dead counts only if it is later than this; where it names no time, that of the sending counts instead.';
 COMMENT ON COLUMN devices.last_active_at IS 'When the app was last used, as far as touch_device was called.';
 COMMENT ON COLUMN devices.created_at IS 'When the row was made.';
 COMMENT ON COLUMN devices.updated_at IS 'Last change; kept by a trigger.';
@@ -154,6 +154,7 @@ COMMENT ON COLUMN proposed_deactivations.id IS 'Number, in the order in which th
 COMMENT ON COLUMN proposed_deactivations.notification_id IS 'The notification that was sent.';
 COMMENT ON COLUMN proposed_deactivations.batch_no IS 'Its batch; 0: sent without one.';
 COMMENT ON COLUMN proposed_deactivations.device_id IS 'devices.id; minus the position in device_tokens.';
+COMMENT ON COLUMN proposed_deactivations.device_key IS 'The same for the same device, however it was addressed: devices.id, or a number below zero made of its token.';
 COMMENT ON COLUMN proposed_deactivations.reason IS 'What Apple said.';
 COMMENT ON COLUMN proposed_deactivations.registered_before IS 'When it was sent: whoever registered later has a living token.';
 COMMENT ON COLUMN proposed_deactivations.proposed_at IS 'When it was proposed.';

@@ -6,16 +6,20 @@ AS $$
 DECLARE
     ids     bigint[];
     tokens  text[];
+    refused bigint[];  -- notifications: with a token in the ledger
     touched bigint[];
     removed bigint[];
     result  bigint;
 BEGIN
-    -- This reads the notifications and the ledger from end to end: nobody else searches them by person, and an index
-    -- would be paid for by every claim and settle. Notifications are locked in order, as everywhere.
+    -- This reads the ledger and the notifications from end to end: nobody else searches them by person, and an index would be paid
+    -- for by every claim and settle. All notifications concerned are locked first, in order, those too whose ledger is changed.
     SELECT coalesce(array_agg(d.id), '{}'), coalesce(array_agg(d.device_token), '{}') INTO ids, tokens
     FROM devices d WHERE d.user_id = forget_user.user_id;
+    refused := ARRAY(SELECT DISTINCT f.notification_id FROM delivery_failures f
+                     WHERE f.device_token IS NOT NULL AND (f.device_id = ANY (ids) OR f.device_token = ANY (tokens)));
     touched := ARRAY(SELECT n.id FROM scheduled_notifications n
                      WHERE n.user_id = forget_user.user_id OR n.user_ids @> ARRAY[forget_user.user_id] OR n.device_tokens && tokens
+                        OR n.id = ANY (refused)
                      ORDER BY n.id FOR UPDATE);
     WITH gone AS (DELETE FROM scheduled_notifications n
                   WHERE n.id = ANY (touched)
@@ -34,7 +38,8 @@ BEGIN
     WHERE n.id = ANY (touched) AND n.device_tokens && tokens;
 
     DELETE FROM delivery_failures f WHERE f.notification_id = ANY (removed);
-    UPDATE delivery_failures f SET device_token = NULL WHERE f.device_id = ANY (ids) OR f.device_token = ANY (tokens);
+    UPDATE delivery_failures f SET device_token = NULL
+    WHERE f.notification_id = ANY (refused) AND f.device_token IS NOT NULL AND (f.device_id = ANY (ids) OR f.device_token = ANY (tokens));
 
     -- A settle that is under way has the devices locked and its ledger rows not committed: they are seen after the wait. One that
     -- comes later waits here, and writes no token of a device that is gone.

@@ -3,11 +3,13 @@
 -- windows, pauses.
 
 CREATE OR REPLACE FUNCTION pgpush_has_proposal(app text, environment text, topic text) RETURNS boolean
-    LANGUAGE sql STABLE SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
-    SELECT EXISTS (SELECT FROM proposed_deactivations p
+BEGIN
+    RETURN EXISTS (SELECT FROM proposed_deactivations p
                    WHERE p.app = pgpush_has_proposal.app AND p.environment = pgpush_has_proposal.environment
-                     AND p.topic = pgpush_has_proposal.topic)
+                     AND p.topic = pgpush_has_proposal.topic);
+END
 $$;
 COMMENT ON FUNCTION pgpush_has_proposal(text, text, text) IS 'Internal: whether anything is proposed in a scope.';
 
@@ -70,32 +72,33 @@ CREATE OR REPLACE FUNCTION pgpush_judge_open(
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
-    lot     bigint[];  -- proposals
-    devs    bigint[];
-    reasons text[];
+    lot     tid[];  -- proposals
+    n_ids   bigint[]; d_ids bigint[]; whys text[]; befores timestamptz[];
+    devs    bigint[]; reasons text[];
     present token_windows;
 BEGIN
     applied := 0; dropped := 0;
     -- Locked here, before the devices: forget_user deletes proposals without waiting for whoever holds them.
-    lot := ARRAY(SELECT p.id FROM proposed_deactivations p
-                 WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id <= coalesce(w.approved_id, p.id)
-                 ORDER BY p.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    SELECT array_agg(x.place), array_agg(x.notification_id), array_agg(x.device_id), array_agg(x.reason), array_agg(x.registered_before)
+    INTO lot, n_ids, d_ids, whys, befores
+    FROM (SELECT p.ctid AS place, p.notification_id, p.device_id, p.reason, p.registered_before FROM proposed_deactivations p
+          WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id <= coalesce(w.approved_id, p.id)
+          ORDER BY p.id LIMIT p_limit FOR UPDATE SKIP LOCKED) x;
     IF w.accepted_count > 0 OR w.approved_id IS NOT NULL THEN
         -- Devices are locked before the window, and retired only if it is still calm then. What was registered again since, is of
         -- another environment now, or was proposed by a notification that is gone stays as it is.
         WITH said AS MATERIALIZED (
-            SELECT DISTINCT ON (d.id) d.id, p.reason, p.registered_before
-            FROM proposed_deactivations p JOIN scheduled_notifications s ON s.id = p.notification_id
+            SELECT DISTINCT ON (d.id) d.id, p.reason, p.before
+            FROM unnest(n_ids, d_ids, whys, befores) p(notification, device, reason, before)
+            JOIN scheduled_notifications s ON s.id = p.notification
             JOIN LATERAL (
-                SELECT d.id FROM devices d WHERE p.device_id > 0 AND d.id = p.device_id
+                SELECT d.id FROM devices d WHERE p.device > 0 AND d.id = p.device
                 UNION ALL
-                SELECT d.id FROM devices d
-                WHERE p.device_id < 0 AND d.app = s.app AND d.device_token = s.device_tokens[-p.device_id]) d ON true
-            WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id = ANY (lot)
-            ORDER BY d.id, p.registered_before DESC
+                SELECT d.id FROM devices d WHERE p.device < 0 AND d.app = s.app AND d.device_token = s.device_tokens[-p.device]) d ON true
+            ORDER BY d.id, p.before DESC
         ), locked AS MATERIALIZED (
             SELECT d.id, s.reason FROM said s JOIN devices d ON d.id = s.id
-            WHERE coalesce(d.is_active, false) AND d.app || '' = w.app AND d.environment = w.environment AND d.registered_at < s.registered_before
+            WHERE coalesce(d.is_active, false) AND d.app || '' = w.app AND d.environment = w.environment AND d.registered_at < s.before
             ORDER BY s.id + 0 FOR NO KEY UPDATE OF d
         )
         SELECT array_agg(l.id), array_agg(l.reason) INTO devs, reasons FROM locked l;
@@ -113,8 +116,7 @@ BEGIN
     UPDATE devices d SET is_active = false, deactivated_at = now(), deactivation_reason = x.reason, updated_at = now()
     FROM unnest(devs, reasons) x(id, reason) WHERE d.id = x.id;
     GET DIAGNOSTICS applied = ROW_COUNT;
-    DELETE FROM proposed_deactivations p
-    WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id = ANY (lot);
+    DELETE FROM proposed_deactivations p WHERE p.ctid = ANY (lot);
     GET DIAGNOSTICS dropped = ROW_COUNT;
     dropped := dropped - applied;
     IF w.accepted_count = 0 AND w.approved_id IS NULL THEN
@@ -133,7 +135,7 @@ BEGIN
         SET opened_at = now(), closes_at = now() + interval '30 s', accepted_count = 0, answered_count = 0, proposed_count = 0,
             approved_id = (SELECT max(p.id) FROM proposed_deactivations p
                            WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic)
-        WHERE t.app = w.app AND t.environment = w.environment AND t.topic = w.topic;
+        WHERE t.app = w.app AND t.environment = w.environment AND t.topic = w.topic AND verdict = 'calm';
     ELSIF NOT EXISTS (SELECT FROM proposed_deactivations p
                       WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id <= w.approved_id) THEN
         UPDATE token_windows t SET approved_id = NULL WHERE t.app = w.app AND t.environment = w.environment AND t.topic = w.topic;
@@ -146,38 +148,43 @@ COMMENT ON FUNCTION pgpush_judge_open(token_windows, integer) IS
 CREATE OR REPLACE FUNCTION pgpush_judge_storm(
     p_apps text[], p_environments text[], p_topics text[], p_limit integer, OUT dropped bigint, OUT requeued bigint)
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp
-    SET enable_seqscan = off SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
-    lot  bigint[];  -- proposals
-    held bigint[];  -- their notifications, as far as they are still being sent
-    part record;
+    places int[];  -- of the scopes, by proposal
+    ids    bigint[]; n_ids bigint[]; numbers int[]; d_ids bigint[]; times timestamptz[];
+    held   bigint[];  -- notifications, as far as they are still being sent
+    part   record;
 BEGIN
     requeued := 0;
-    lot := ARRAY(SELECT p.id FROM unnest(p_apps, p_environments, p_topics) s(app, environment, topic)
-                 JOIN proposed_deactivations p ON p.app = s.app AND p.environment = s.environment AND p.topic = s.topic
-                 ORDER BY p.id LIMIT p_limit);
+    SELECT array_agg(x.place), array_agg(x.id), array_agg(x.notification_id), array_agg(x.batch_no), array_agg(x.device_id),
+           array_agg(x.proposed_at)
+    INTO places, ids, n_ids, numbers, d_ids, times
+    FROM (SELECT s.place::int AS place, p.*
+          FROM unnest(p_apps, p_environments, p_topics) WITH ORDINALITY s(app, environment, topic, place), LATERAL (
+              SELECT y.id, y.notification_id, y.batch_no, y.device_id, y.proposed_at FROM proposed_deactivations y
+              WHERE y.app = s.app AND y.environment = s.environment AND y.topic = s.topic ORDER BY y.id LIMIT p_limit) p
+          ORDER BY p.id LIMIT p_limit) x;
     -- All notifications are locked before the first batch. Of one that is finished, is being cancelled, has expired or was given up
     -- nothing is sent any more.
     held := ARRAY(SELECT s.id FROM scheduled_notifications s
-                  WHERE s.id IN (SELECT p.notification_id FROM unnest(p_apps, p_environments, p_topics) x(app, environment, topic)
-                                 JOIN proposed_deactivations p ON p.app = x.app AND p.environment = x.environment AND p.topic = x.topic
-                                 JOIN unnest(lot) l(id) ON l.id = p.id)
-                    AND s.status = 'sending' AND NOT s.given_up AND (s.expires_at IS NULL OR s.expires_at >= now())
+                  WHERE s.id IN (SELECT unnest(n_ids)) AND s.status || '' = 'sending' AND NOT s.given_up
+                    AND (s.expires_at IS NULL OR s.expires_at >= now())
                   ORDER BY s.id FOR NO KEY UPDATE);
     FOR part IN
-        SELECT p.notification_id, p.environment, p.topic, array_agg(p.batch_no) AS batches, array_agg(p.device_id) AS devices,
-               min(p.proposed_at) AS since
-        FROM unnest(p_apps, p_environments, p_topics) x(app, environment, topic)
-        JOIN proposed_deactivations p ON p.app = x.app AND p.environment = x.environment AND p.topic = x.topic
-        JOIN unnest(lot) l(id) ON l.id = p.id
-        WHERE p.notification_id = ANY (held) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+        SELECT x.notification, p_environments[x.place] AS environment, p_topics[x.place] AS topic, array_agg(x.batch_no) AS batches,
+               array_agg(x.device) AS devices, min(x.proposed_at) AS since
+        FROM unnest(places, n_ids, numbers, d_ids, times) x(place, notification, batch_no, device, proposed_at)
+        WHERE x.notification = ANY (held) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
     LOOP
-        requeued := requeued
-            + pgpush_requeue(part.notification_id, part.batches, part.devices, part.since, part.environment, part.topic);
+        requeued := requeued + pgpush_requeue(part.notification, part.batches, part.devices, part.since, part.environment, part.topic);
     END LOOP;
-    DELETE FROM proposed_deactivations p USING unnest(p_apps, p_environments, p_topics) x(app, environment, topic)
-    WHERE p.app = x.app AND p.environment = x.environment AND p.topic = x.topic AND p.id IN (SELECT unnest(lot));
+    -- By their keys one after another, whatever the planner thinks of the table.
+    DELETE FROM proposed_deactivations p WHERE p.ctid = ANY (ARRAY(
+        SELECT y.place FROM unnest(places, ids) x(place, id), LATERAL (
+            SELECT z.ctid AS place FROM proposed_deactivations z
+            WHERE z.app = p_apps[x.place] AND z.environment = p_environments[x.place] AND z.topic = p_topics[x.place] AND z.id = x.id
+            LIMIT 1 FOR UPDATE) y));
     GET DIAGNOSTICS dropped = ROW_COUNT;
     dropped := dropped - requeued;
 END

@@ -49,17 +49,19 @@ BEGIN
             FROM unnest(u_notification, u_batch, u_epoch) WITH ORDINALITY x(notification, batch, epoch, o)
             ORDER BY x.notification, x.batch
         ), direct AS (
-            -- Nothing of it was sent: pending again, or cancelled if that was wished meanwhile.
+            -- Nothing of it was sent: pending again, or cancelled if that was wished meanwhile. Given up, the sweep ends it.
             UPDATE scheduled_notifications n
-            SET status = CASE n.status WHEN 'cancelling' THEN 'cancelled' ELSE 'pending' END, lease_until = NULL, owner = NULL,
-                started_at = NULL, updated_at = now()
+            SET status = CASE WHEN n.status = 'cancelling' THEN 'cancelled' WHEN n.given_up THEN n.status ELSE 'pending' END,
+                lease_until = NULL, owner = NULL, started_at = CASE WHEN n.given_up THEN n.started_at END, updated_at = now()
             FROM u WHERE u.batch = 0 AND n.id = u.notification AND n.owner = p_owner AND n.epoch = u.epoch
                 AND n.lease_until IS NOT NULL
             RETURNING u.o
         ), batch AS (
             UPDATE notification_batches b
-            SET state = 'ready', not_before = now(), lease_until = NULL, owner = NULL, claimed_at = NULL
-            FROM u WHERE u.batch > 0 AND b.notification_id = u.notification AND b.batch_no = u.batch AND b.owner = p_owner
+            SET state = CASE WHEN g.given_up THEN 'abandoned' ELSE 'ready' END, not_before = CASE WHEN NOT g.given_up THEN now() END,
+                lease_until = NULL, owner = NULL, claimed_at = NULL, finished_at = CASE WHEN g.given_up THEN now() END
+            FROM u JOIN scheduled_notifications g ON g.id = u.notification
+            WHERE u.batch > 0 AND b.notification_id = u.notification AND b.batch_no = u.batch AND b.owner = p_owner
                 AND b.epoch = u.epoch AND b.lease_until IS NOT NULL
             RETURNING u.o
         ), freed AS (SELECT o FROM direct UNION ALL SELECT o FROM batch)
@@ -70,7 +72,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION release(uuid, bigint[], integer[], integer[]) IS
-    'Worker: hands back units of which nothing was sent. A notification becomes pending, a batch ready at once.';
+    'Worker: hands back units of which nothing was sent. A notification becomes pending, a batch ready at once; of what was given up nothing is sent any more.';
 
 CREATE OR REPLACE FUNCTION release_lost(p_owner uuid, p_apps text[], u_notification bigint[], u_batch integer[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
@@ -89,8 +91,8 @@ BEGIN
                    AND NOT EXISTS (SELECT FROM unnest(direct) d WHERE d = n.id)
                  ORDER BY n.id FOR NO KEY UPDATE);
     UPDATE scheduled_notifications n
-    SET status = CASE n.status WHEN 'cancelling' THEN 'cancelled' ELSE 'pending' END, lease_until = NULL, owner = NULL,
-        started_at = NULL, updated_at = now()
+    SET status = CASE WHEN n.status = 'cancelling' THEN 'cancelled' WHEN n.given_up THEN n.status ELSE 'pending' END,
+        lease_until = NULL, owner = NULL, started_at = CASE WHEN n.given_up THEN n.started_at END, updated_at = now()
     WHERE n.id = ANY (ids);
     GET DIAGNOSTICS freed = ROW_COUNT;
     SELECT array_agg(x.notification_id), array_agg(x.batch_no) INTO ids, numbers
@@ -98,8 +100,10 @@ BEGIN
           WHERE b.app = ANY (p_apps) AND b.state = 'leased' AND b.owner = p_owner
             AND NOT EXISTS (SELECT FROM unnest(u_notification, u_batch) u(n, b) WHERE u.n = b.notification_id AND u.b = b.batch_no)
           ORDER BY 1, 2 FOR NO KEY UPDATE) x;
-    UPDATE notification_batches b SET state = 'ready', not_before = now(), lease_until = NULL, owner = NULL, claimed_at = NULL
-    FROM unnest(ids, numbers) x(n, b) WHERE b.notification_id = x.n AND b.batch_no = x.b;
+    UPDATE notification_batches b
+    SET state = CASE WHEN g.given_up THEN 'abandoned' ELSE 'ready' END, not_before = CASE WHEN NOT g.given_up THEN now() END,
+        lease_until = NULL, owner = NULL, claimed_at = NULL, finished_at = CASE WHEN g.given_up THEN now() END
+    FROM unnest(ids, numbers) x(n, b) JOIN scheduled_notifications g ON g.id = x.n WHERE b.notification_id = x.n AND b.batch_no = x.b;
     GET DIAGNOSTICS more = ROW_COUNT;
     freed := freed + more;
     PERFORM pgpush_notify_due(now()) WHERE freed > 0;

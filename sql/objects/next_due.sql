@@ -34,3 +34,24 @@ END
 $$;
 COMMENT ON FUNCTION next_due(text[]) IS
     'Worker: milliseconds until something of these apps is due, 0 = now, null = nothing is planned. Paused apps do not count.';
+
+CREATE OR REPLACE FUNCTION next_lost(p_apps text[], p_grace interval DEFAULT '15 seconds') RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+DECLARE
+    v_app text;
+    ends  timestamptz;
+BEGIN
+    -- No index holds lease_until, so all that is leased is read: as much as is in work, once a minute and process.
+    FOREACH v_app IN ARRAY coalesce(p_apps, '{}') LOOP
+        CONTINUE WHEN pgpush_is_paused(v_app);
+        ends := least(ends,
+            (SELECT min(b.lease_until) FROM notification_batches b WHERE b.app = v_app AND b.state = 'leased'),
+            (SELECT min(n.lease_until) FROM scheduled_notifications n WHERE n.app = v_app AND n.status = 'sending'));
+    END LOOP;
+    RETURN CASE WHEN ends IS NOT NULL THEN greatest(ceil(extract(epoch FROM ends + p_grace - clock_timestamp()) * 1000), 0)::bigint END;
+END
+$$;
+COMMENT ON FUNCTION next_lost(text[], interval) IS
+    'Worker: milliseconds until the first lease of these apps, unless it is renewed, has been over for p_grace and its unit can be rescued; 0 = now, null = nothing is leased.';

@@ -23,6 +23,7 @@ DECLARE
     bound  constant timestamptz := now() - pgpush_keep_notifications();
     finish constant timestamptz := clock_timestamp() + p_time;
     ids    bigint[];
+    lot    int := least(p_lot, 100);  -- grows: where deleting is slow, the first must not take all of the statement's time
     result bigint := 0;
 BEGIN
     LOOP
@@ -30,12 +31,13 @@ BEGIN
         SELECT array_agg(x.id) INTO ids
         FROM (SELECT o.id, sum(o.batch_seq) OVER (ORDER BY o.finished_at, o.id) - o.batch_seq AS batches
               FROM (SELECT n.id, n.finished_at, n.batch_seq FROM scheduled_notifications n WHERE n.finished_at < bound
-                    ORDER BY n.finished_at LIMIT p_lot FOR UPDATE SKIP LOCKED) o) x
+                    ORDER BY n.finished_at LIMIT lot FOR UPDATE SKIP LOCKED) o) x
         WHERE x.batches < 20000;
         EXIT WHEN ids IS NULL;
         DELETE FROM scheduled_notifications n WHERE n.id = ANY (ids);
         result := result + cardinality(ids);
         EXIT WHEN clock_timestamp() >= finish;
+        lot := least(p_lot, lot * 2);
     END LOOP;
     RETURN result;
 END

@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     SELECT array_agg(x.id) FILTER (WHERE NOT x.once AND NOT x.late), array_agg(x.id) FILTER (WHERE x.once),
            array_agg(x.id) FILTER (WHERE x.late AND NOT x.once) INTO lost, once, late
-    FROM (SELECT n.id, n.delivery = 'at_most_once' AS once, coalesce(n.expires_at < now(), false) AS late
+    FROM (SELECT n.id, n.delivery = 'at_most_once' AS once, n.given_up OR coalesce(n.expires_at < now(), false) AS late
           FROM scheduled_notifications n
           WHERE n.app = p_app AND n.status = 'sending' AND n.lease_until < p_before AND n.owner <> ALL (p_spared)
           ORDER BY n.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED) x;
@@ -22,7 +22,7 @@ BEGIN
     FOREACH lone IN ARRAY coalesce(once, '{}') LOOP
         PERFORM pgpush_book_unknown(lone, 0, 'Worker lost');
     END LOOP;
-    -- Past expires_at nothing is sent any more.
+    -- Past expires_at, or given up, nothing is sent any more.
     FOREACH lone IN ARRAY coalesce(late, '{}') LOOP
         UPDATE scheduled_notifications n SET epoch = n.epoch + 1, lease_until = NULL, updated_at = now()
         WHERE n.id = lone;
@@ -40,7 +40,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION pgpush_rescue_direct(uuid, text, integer, interval, timestamptz, uuid[]) IS
-    'Internal: takes over directly leased notifications whose lease ended before the given time, unless their owner is spared; those to be sent at most once are booked as unknown, expired ones end.';
+    'Internal: takes over directly leased notifications whose lease ended before the given time, unless their owner is spared; those to be sent at most once are booked as unknown, expired and given up ones end.';
 
 CREATE OR REPLACE FUNCTION pgpush_lost_batches(
     p_app text, p_limit integer, p_before timestamptz, p_spared uuid[], OUT picked bigint[], OUT numbers integer[])
@@ -53,7 +53,7 @@ DECLARE
 BEGIN
     picked := '{}'; numbers := '{}';
     FOR r IN
-        SELECT b.notification_id, b.batch_no, n.delivery, coalesce(n.expires_at < now(), false) AS late
+        SELECT b.notification_id, b.batch_no, n.delivery, n.given_up OR coalesce(n.expires_at < now(), false) AS late
         FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
         WHERE b.app = p_app AND b.state = 'leased' AND b.lease_until < p_before AND b.owner <> ALL (p_spared)
           AND n.status || '' = 'sending'  -- hidden from the planner, see claim_batches
@@ -72,7 +72,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION pgpush_lost_batches(text, integer, timestamptz, uuid[]) IS
-    'Internal: locks batches whose lease ended before the given time, for the caller to take, unless their owner is spared; those to be sent at most once are booked as unknown, expired ones given up.';
+    'Internal: locks batches whose lease ended before the given time, for the caller to take, unless their owner is spared; those to be sent at most once are booked as unknown, expired ones and what Apple refuses for everybody given up.';
 
 CREATE OR REPLACE FUNCTION pgpush_book_unknown(p_notification bigint, p_batch integer, p_reason text) RETURNS void
     LANGUAGE plpgsql SET search_path = @schema@, pg_temp

@@ -107,9 +107,11 @@ COMMENT ON FUNCTION pgpush_requeue IS
 CREATE OR REPLACE FUNCTION pgpush_unsettle(
     n scheduled_notifications, p_batches integer[], p_devices bigint[], p_since timestamptz)
     RETURNS TABLE (batch_no integer, ids bigint[], total bigint, silent bigint)
-    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
+    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    part record;
 BEGIN
     -- The failures stop being final; those that can be reached no more stay as they are.
     IF p_devices IS NULL THEN
@@ -121,13 +123,15 @@ BEGIN
             SELECT a.batch_no, array_agg(a.device_id), count(*), count(*) FILTER (WHERE a.silent) FROM again a GROUP BY 1 ORDER BY 1;
     ELSE
         -- The time spares a look into the partitions of a month.
-        RETURN QUERY
-            WITH again AS (
-                UPDATE delivery_failures f SET is_final = false FROM unnest(p_batches, p_devices) x(batch, device)
-                WHERE f.notification_id = n.id AND f.device_id = x.device AND f.batch_no = x.batch AND f.is_final
-                  AND f.occurred_at > p_since - interval '1 day' AND pgpush_reaches(n, f.device_id)
-                RETURNING f.device_id, f.batch_no, f.http_status IS NULL AS silent)
-            SELECT a.batch_no, array_agg(a.device_id), count(*), count(*) FILTER (WHERE a.silent) FROM again a GROUP BY 1 ORDER BY 1;
+        FOR part IN SELECT x.batch, array_agg(x.device) AS devices FROM unnest(p_batches, p_devices) x(batch, device) GROUP BY 1 ORDER BY 1 LOOP
+            RETURN QUERY
+                WITH again AS (
+                    UPDATE delivery_failures f SET is_final = false
+                    WHERE f.notification_id = n.id AND f.device_id = ANY (part.devices) AND f.batch_no = part.batch AND f.is_final
+                      AND f.occurred_at > p_since - interval '1 day' AND pgpush_reaches(n, f.device_id)
+                    RETURNING f.device_id, f.http_status IS NULL AS silent)
+                SELECT part.batch, array_agg(a.device_id), count(*), count(*) FILTER (WHERE a.silent) FROM again a HAVING count(*) > 0;
+        END LOOP;
     END IF;
 END
 $$;

@@ -47,6 +47,10 @@ DECLARE
     r record;
 BEGIN
     IF b_unit <> '{}' OR 0 > ANY (l_device) THEN
+        -- Numbers lock notifications, and so do direct units below: where both are at hand, all of them in one ascending pass.
+        IF 0 = ANY (u_batch) AND (b_unit <> '{}' OR 0 < ANY (u_batch)) THEN
+            PERFORM pgpush_settle_locks(u_notification, u_batch, b_unit, l_unit, l_device);
+        END IF;
         numbers := pgpush_settle_numbers(p_owner, u_notification, u_batch, u_epoch, b_unit, l_unit, l_device);
     END IF;
 

@@ -1,5 +1,23 @@
 -- The rarer parts of settle: devices to be sent again, deactivations.
 
+CREATE OR REPLACE FUNCTION pgpush_settle_locks(
+    u_notification bigint[], u_batch integer[], b_unit integer[], l_unit integer[], l_device bigint[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
+AS $$
+BEGIN
+    PERFORM FROM scheduled_notifications n
+    WHERE n.id = ANY (ARRAY(
+        SELECT x.notification FROM unnest(u_notification, u_batch) x(notification, batch) WHERE x.batch = 0
+        UNION
+        SELECT u_notification[b] FROM unnest(b_unit) b
+        UNION
+        SELECT u_notification[l.unit] FROM unnest(l_unit, l_device) l(unit, device) WHERE l.device < 0 AND u_batch[l.unit] > 0))
+    ORDER BY n.id FOR NO KEY UPDATE;
+END
+$$;
+COMMENT ON FUNCTION pgpush_settle_locks(bigint[], integer[], integer[], integer[], bigint[]) IS
+    'Internal: locks, ascending, every notification that a settle with direct units and others writes to.';
+
 DROP FUNCTION IF EXISTS pgpush_settle_numbers(uuid, bigint[], integer[], integer[], integer[]);
 CREATE OR REPLACE FUNCTION pgpush_settle_numbers(
     p_owner uuid, u_notification bigint[], u_batch integer[], u_epoch integer[], b_unit integer[],

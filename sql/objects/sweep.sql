@@ -17,6 +17,12 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
+    -- First of all, as long as nothing is locked that anybody else wants; and what it cannot do must not undo the rest.
+    BEGIN
+        PERFORM pgpush_prune();
+    EXCEPTION WHEN OTHERS OR query_canceled THEN
+        RAISE WARNING 'pgpush: old notifications could not be deleted: %', SQLERRM USING ERRCODE = SQLSTATE;
+    END;
     FOR i IN 1 .. coalesce(cardinality(p_apps), 0) LOOP
         expired := expired + pgpush_expire_late(p_apps[i], p_max_lateness[i], 5000);
         unparked := unparked + pgpush_unpark(p_apps[i]);
@@ -26,13 +32,13 @@ BEGIN
             WHERE s.app = p_apps[i] AND s.status IN ('sending', 'cancelling')
               AND CASE WHEN s.status = 'cancelling' THEN coalesce(s.lease_until, '-infinity') < now() - p_lease_grace
                        ELSE s.lease_until IS NULL
-                            AND (s.expires_at < now() OR pgpush_is_late(s, bound)
-                                 OR (NOT s.walking AND NOT pgpush_has_open_batch(s.id)
-                                     AND (s.given_up OR NOT pgpush_awaits_verdict(s.id)))) END
+                            AND (s.expires_at < now() OR s.given_up OR pgpush_is_late(s, bound)
+                                 OR (NOT s.walking AND NOT pgpush_has_open_batch(s.id) AND NOT pgpush_awaits_verdict(s.id))) END
             ORDER BY s.id LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED
         LOOP
             late := n.status = 'sending' AND pgpush_is_late(n, bound);
-            IF n.status = 'sending' AND (n.expires_at < now() OR late) THEN
+            -- Given up: a batch that came back at that moment.
+            IF n.status = 'sending' AND (n.expires_at < now() OR late OR n.given_up) THEN
                 UPDATE scheduled_notifications s SET walking = false, updated_at = now() WHERE s.id = n.id AND s.walking;
                 UPDATE notification_batches x SET state = 'abandoned', finished_at = now()
                 WHERE x.notification_id = n.id AND x.state IN ('ready', 'parked');
@@ -45,7 +51,6 @@ BEGIN
             END IF;
         END LOOP;
     END LOOP;
-    PERFORM pgpush_prune();
     DELETE FROM pgpush_workers w WHERE w.last_seen_at < now() - interval '1 day';
     RETURN NEXT;
 END

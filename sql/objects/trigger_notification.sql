@@ -94,12 +94,15 @@ $$;
 COMMENT ON FUNCTION pgpush_notification_inserted() IS 'Internal: trigger; one NOTIFY for each INSERT statement.';
 
 CREATE OR REPLACE FUNCTION pgpush_notification_deleted() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET jit = off
 AS $$
 BEGIN
     DELETE FROM notification_batches b USING deleted d WHERE b.notification_id = d.id AND d.batch_seq > 0;
     IF EXISTS (SELECT FROM proposed_deactivations) THEN
-        DELETE FROM proposed_deactivations p USING deleted d WHERE p.notification_id = d.id;
+        -- Notification by notification, whatever the planner thinks of the table.
+        DELETE FROM proposed_deactivations p WHERE p.ctid = ANY (ARRAY(
+            SELECT x.place FROM deleted d, LATERAL (
+                SELECT y.ctid AS place FROM proposed_deactivations y WHERE y.notification_id = d.id FOR UPDATE) x));
     END IF;
     RETURN NULL;
 END

@@ -6,7 +6,8 @@
 --                                                proposals dropped, devices parked             (judge_windows)
 --                                                window gone when the pause ends               (resume_app, end_pause)
 --
--- A storm: more than a fifth of 50 answers or more were proposals, or there were ten and nothing was accepted.
+-- A storm: more than a fifth of 50 answers or more were proposals, or there were ten and nothing was accepted. A device counts once,
+-- however often it is pushed to while the window is open: one dead token must not pause a topic.
 -- Locks: a window after all notifications, batches and devices; its proposals are written under its lock, and only the holder of its
 -- advisory lock, which is taken before everything else, deletes them.
 
@@ -26,6 +27,7 @@ AS $$
 DECLARE
     touched  token_windows[] := '{}';
     proposed bigint[] := '{}';         -- by touched: how many of these proposals
+    fresh    bigint;                   -- devices not proposed before
     w        token_windows;
     r        record;
 BEGIN
@@ -40,12 +42,31 @@ BEGIN
         GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
     LOOP
         IF r.proposed > 0 THEN
-            INSERT INTO token_windows AS t (app, environment, topic, accepted_count, answered_count, proposed_count)
-            VALUES (r.app, r.environment, r.topic, r.accepted, r.answered, r.proposed)
-            ON CONFLICT ON CONSTRAINT token_windows_pkey DO UPDATE
-                SET accepted_count = t.accepted_count + EXCLUDED.accepted_count, answered_count = t.answered_count + EXCLUDED.answered_count,
-                    proposed_count = t.proposed_count + EXCLUDED.proposed_count
-            RETURNING t.* INTO w;
+            INSERT INTO token_windows AS t (app, environment, topic) VALUES (r.app, r.environment, r.topic)
+            ON CONFLICT ON CONSTRAINT token_windows_pkey DO UPDATE SET proposed_count = t.proposed_count RETURNING t.* INTO w;
+            -- All are written down, since each notification has its device parked in a storm. Counted is a device once: one that
+            -- was proposed in this window before is no further answer. A person who was forgotten meanwhile leaves nothing here,
+            -- and counts for nothing; the devices that are left are locked, see pgpush_settle_ledger.
+            WITH written AS (
+                INSERT INTO proposed_deactivations (app, environment, topic, notification_id, batch_no, device_id, device_key, reason, registered_before)
+                SELECT r.app, r.environment, r.topic, x.notification, x.batch, x.device, x.key, x.reason, now() - x.age * interval '1 ms'
+                FROM (SELECT u_notification[g.unit] AS notification, u_batch[g.unit] AS batch, g.device, coalesce(g.reason, 'Unknown') AS reason,
+                             coalesce(g.age, 0) AS age,
+                             CASE WHEN g.device > 0 THEN (SELECT d.id FROM devices d WHERE d.id = g.device)
+                                  ELSE pgpush_listed_key(u_notification[g.unit], g.device) END AS key
+                      FROM unnest(g_unit, g_scope, g_device, g_reason, g_age_ms) g(unit, scope, device, reason, age)
+                      WHERE results[g.unit] = 'applied' AND s_app[g.scope] = r.app AND s_environment[g.scope] = r.environment
+                        AND s_topic[g.scope] = r.topic) x
+                WHERE x.key IS NOT NULL
+                RETURNING device_key)
+            SELECT count(DISTINCT x.device_key) INTO fresh FROM written x
+            WHERE NOT EXISTS (SELECT FROM proposed_deactivations p
+                              WHERE p.device_key = x.device_key AND p.app = r.app AND p.environment = r.environment AND p.topic = r.topic
+                                AND p.id > coalesce(w.approved_id, 0));
+            UPDATE token_windows t
+            SET accepted_count = t.accepted_count + r.accepted, answered_count = t.answered_count + r.answered - r.proposed + fresh,
+                proposed_count = t.proposed_count + fresh
+            WHERE t.app = r.app AND t.environment = r.environment AND t.topic = r.topic RETURNING t.* INTO w;
         ELSE
             UPDATE token_windows t SET accepted_count = t.accepted_count + r.accepted, answered_count = t.answered_count + r.answered
             WHERE t.app = r.app AND t.environment = r.environment AND t.topic = r.topic AND t.tripped_at IS NULL
@@ -55,15 +76,6 @@ BEGIN
         touched := touched || w;
         proposed := proposed || r.proposed::bigint;
     END LOOP;
-
-    -- A person who was forgotten meanwhile leaves nothing here; the devices that are left are locked, see pgpush_settle_ledger.
-    INSERT INTO proposed_deactivations (app, environment, topic, notification_id, batch_no, device_id, reason, registered_before)
-    SELECT s_app[g.scope], s_environment[g.scope], s_topic[g.scope], u_notification[g.unit], u_batch[g.unit], g.device,
-           coalesce(g.reason, 'Unknown'), now() - coalesce(g.age, 0) * interval '1 ms'
-    FROM unnest(g_unit, g_scope, g_device, g_reason, g_age_ms) g(unit, scope, device, reason, age)
-    WHERE results[g.unit] = 'applied' AND s_app[g.scope] IS NOT NULL AND s_environment[g.scope] IS NOT NULL AND s_topic[g.scope] IS NOT NULL
-      AND CASE WHEN g.device > 0 THEN EXISTS (SELECT FROM devices d WHERE d.id = g.device)
-               ELSE NOT pgpush_is_erased(u_notification[g.unit], g.device) END;
 
     FOR i IN 1 .. cardinality(touched) LOOP
         w := touched[i];
@@ -82,6 +94,22 @@ END
 $$;
 COMMENT ON FUNCTION pgpush_settle_windows IS
     'Internal: counts what Apple answered in windows that are open, opens one for what is proposed, and trips those that have become a storm. Returns the scopes to be paused.';
+
+CREATE OR REPLACE FUNCTION pgpush_listed_key(p_notification bigint, p_device bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+DECLARE
+    v_app  text;
+    listed text;
+BEGIN
+    SELECT n.app, nullif(n.device_tokens[-p_device], '') INTO v_app, listed FROM scheduled_notifications n WHERE n.id = p_notification;
+    -- Nobody's device: a number below zero that the same token always has.
+    RETURN coalesce((SELECT d.id FROM devices d WHERE d.app = v_app AND d.device_token = listed),
+                    hashtextextended(listed, 0) | (1::bigint << 63));
+END
+$$;
+COMMENT ON FUNCTION pgpush_listed_key(bigint, bigint) IS
+    'Internal: device_key of a position in a list of tokens; null when the token was taken out meanwhile.';
 
 CREATE OR REPLACE FUNCTION pgpush_is_storm(w token_windows) RETURNS boolean
     LANGUAGE sql IMMUTABLE SET search_path = @schema@, pg_temp
@@ -104,11 +132,25 @@ $$;
 COMMENT ON FUNCTION pgpush_proposed_reasons(text, text, text) IS 'Internal: what Apple said of the tokens that are proposed in a scope.';
 
 CREATE OR REPLACE FUNCTION pgpush_awaits_verdict(p_notification bigint) RETURNS boolean
-    LANGUAGE sql STABLE SET search_path = @schema@, pg_temp
+    LANGUAGE plpgsql STABLE SET search_path = @schema@, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET jit = off
 AS $$
-    SELECT EXISTS (SELECT FROM token_windows t WHERE t.tripped_at IS NOT NULL AND EXISTS (
-        SELECT FROM proposed_deactivations p WHERE p.notification_id = p_notification
-           AND p.app = t.app AND p.environment = t.environment AND p.topic = t.topic))
+DECLARE
+    w record;
+    p record;
+BEGIN
+    FOR w IN SELECT t.app, t.environment, t.topic FROM token_windows t WHERE t.tripped_at IS NOT NULL LOOP
+        -- The first entry at or after the one that is looked for: by this index and in one step, however many there are of this
+        -- notification in other windows, or of others in this.
+        SELECT x.notification_id, x.app, x.environment, x.topic INTO p FROM proposed_deactivations x
+        WHERE (x.notification_id, x.app, x.environment, x.topic) >= (p_notification, w.app, w.environment, w.topic)
+        ORDER BY x.notification_id, x.app, x.environment, x.topic LIMIT 1;
+        IF p.notification_id = p_notification AND p.app = w.app AND p.environment = w.environment AND p.topic = w.topic THEN
+            RETURN true;
+        END IF;
+    END LOOP;
+    RETURN false;
+END
 $$;
 COMMENT ON FUNCTION pgpush_awaits_verdict(bigint) IS
     'Internal: whether devices of a notification were refused in a storm and are still to be parked: it must not be finished before.';

@@ -11,7 +11,8 @@ BEGIN
             'apns_id', 'apns_id_notification', 'apns_id_device', 'enqueue_notification', 'cancel_notification',
             'reschedule_notification', 'retry_notification', 'forget_user', 'register_device', 'unregister_device', 'touch_device',
             'audience_count', 'pause_app', 'resume_app', 'claim_notifications', 'claim_broadcasts', 'claim_batches', 'claim_probe',
-            'expand', 'settle', 'finalise', 'renew', 'look', 'release', 'split_notification', 'has_split', 'sweep', 'next_due', 'current_pauses',
+            'expand', 'settle', 'finalise', 'renew', 'look', 'release', 'split_notification', 'has_split', 'sweep', 'next_due', 'next_lost',
+            'current_pauses',
             'end_pause', 'heartbeat', 'goodbye', 'judge_windows', 'give_up_rest', 'release_lost'))
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);

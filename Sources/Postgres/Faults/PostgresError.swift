@@ -87,6 +87,9 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
         }
     }
 
+    /// Whether a time limit ended the call, the server's or our own: it may have been too much at once.
+    package var isOverdue: Bool { code == .deadline || sqlState == "57014" }
+
     /// Code, SQLSTATE, message and hint in one line, fit for a log: no values of rows.
     package var description: String {
         var text = "\(code.rawValue)"

@@ -33,7 +33,7 @@ package struct WindowJudgement: Sendable {
     package let reason: String?
 
     /// Whether something came of it, so that more may.
-    package var isProgress: Bool { verdict == .calm || applied + dropped + requeued > 0 }
+    package var isProgress: Bool { applied + dropped + requeued > 0 }
 }
 
 extension QueueStore {

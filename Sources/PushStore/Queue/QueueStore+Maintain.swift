@@ -36,6 +36,16 @@ extension QueueStore {
         return try result.int64IfPresent(0, 0).map { .milliseconds($0) }
     }
 
+    /// How long until a lease that nobody renews may be rescued: zero for now, nil when nothing is leased.
+    package func nextLost(_ apps: [ServedApp], leases: LeaseRules) async throws(PostgresError) -> Duration? {
+        var parameters = PostgresParameters()
+        parameters.add(apps.map(\.name))
+        parameters.add(interval: leases.grace)
+        let result = try await run("next_lost", parameters)
+        guard result.rows == 1 else { return nil }
+        return try result.int64IfPresent(0, 0).map { .milliseconds($0) }
+    }
+
     /// Gives a sign of life; returns the database's time in microseconds since 1970.
     package func heartbeat(
         _ report: WorkerReport, inFlight: Int, accepted: UInt64, rejected: UInt64

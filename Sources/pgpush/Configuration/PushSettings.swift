@@ -1,30 +1,40 @@
-// What the environment says about Apple's push service: credentials of the app named `default`, addresses, trust.
+// What environment and configuration file say about Apple's push service: the apps that are served, with credentials, addresses
+// and trust. Without a file there is one app, `default`, which the APNS_* variables describe.
 
 import APNs
 import PushModel
 import PushStore
 import TLS
 
-/// Credentials and addresses of a worker.
+/// The apps of a worker.
 struct PushSettings: Sendable {
-    let credentials: APNsCredentials
-    let hosts: APNsHosts
-    let trust: TrustStore
+    /// At least one, with different names.
+    let apps: [AppSettings]
 
-    /// Reads and loads what the APNS_* variables name.
+    /// Reads and loads what the environment names.
     init(_ environment: [String: String]) throws(CommandFailure) {
-        do throws(APNsError) {
-            credentials = try CredentialLoader.load(environment)
-            hosts = try APNsHosts(environment)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let drafts: [AppDraft]
         do throws(ConfigurationError) {
+            drafts = try Self.drafts(environment)
             try Self.refuseUnsupported(Settings(environment: environment))
         } catch {
             throw CommandFailure(error)
         }
-        trust = TrustStore(environment)
+        var apps: [AppSettings] = []
+        for draft in drafts { apps.append(try draft.load()) }
+        self.apps = apps
+    }
+
+    /// The apps as they are described, not looked at yet; reads the configuration file.
+    static func drafts(_ environment: [String: String]) throws(ConfigurationError) -> [AppDraft] {
+        let settings = Settings(environment: environment)
+        guard let path = settings["PGPUSH_CONFIG"] else { return [AppDraft(environment)] }
+        let file = try ConfigurationFile(path: path)
+        let drafts = file.apps.map { AppDraft($0, file, settings) }
+        // Whoever has described the app `default` by variables wants it served, file or not.
+        let isDescribed = CredentialLoader.variables.contains { settings[$0] != nil }
+        if isDescribed, !drafts.contains(where: { $0.name == "default" }) { return [AppDraft(environment)] + drafts }
+        return drafts
     }
 
     /// A variable that this version cannot honour must not be passed over in silence.
@@ -32,7 +42,7 @@ struct PushSettings: Sendable {
         let unsupported = [
             (
                 "APNS_CERT_PATH", "names a certificate, which this version does not use",
-                "unset it: APNS_KEY_PATH is enough"
+                "unset it and name a signing key (.p8) in APNS_KEY_PATH"
             ),
             (
                 "APNS_CERT_PASSWORD", "belongs to a certificate, which this version does not use",
@@ -45,10 +55,6 @@ struct PushSettings: Sendable {
             (
                 "APNS_PROXY_URL", "names a proxy, which this version does not use",
                 "unset it and allow port 443 outwards"
-            ),
-            (
-                "PGPUSH_CONFIG", "names a file, which this version does not read",
-                "configure the app by APNS_* variables"
             ),
         ]
         for (variable, problem, remedy) in unsupported where settings[variable] != nil {

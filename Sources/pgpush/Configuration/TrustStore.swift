@@ -9,11 +9,14 @@ import TLS
 struct TrustStore: Sendable {
     private let environment: [String: String]
     /// A bundle of authorities; nil means the system's.
-    private let path: String?
+    let path: String?
+    /// What messages call the setting of the bundle.
+    private let name: String
 
-    /// Reads APNS_CA_PATH.
-    init(_ environment: [String: String]) {
+    /// Reads APNS_CA_PATH, which messages call `name`.
+    init(_ environment: [String: String], name: String = "APNS_CA_PATH") {
         self.environment = environment
+        self.name = name
         path = Settings(environment: environment)["APNS_CA_PATH"]
     }
 
@@ -29,9 +32,9 @@ struct TrustStore: Sendable {
             return try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system)
         } catch {
             throw ConfigurationError(
-                variable: path == nil ? "the trust store" : "APNS_CA_PATH", problem: "cannot be used: \(error.message)",
+                variable: path == nil ? "the trust store" : name, problem: "cannot be used: \(error.message)",
                 remedy: path == nil
-                    ? "install ca-certificates" : "point APNS_CA_PATH at a PEM file with CA certificates")
+                    ? "install ca-certificates" : "name a PEM file with CA certificates")
         }
     }
 

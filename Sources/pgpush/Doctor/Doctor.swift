@@ -20,27 +20,48 @@ struct Doctor {
             found.forEach(report)
             checks += found
         }
-        add(credentials())
+        let drafts: [AppDraft]
+        do throws(ConfigurationError) {
+            drafts = try PushSettings.drafts(call.environment)
+            if let path = settings["PGPUSH_CONFIG"] {
+                add([
+                    .ok("configuration", "\(path) describes \(drafts.count == 1 ? "one app" : "\(drafts.count) apps")")
+                ])
+            }
+        } catch {
+            drafts = []
+            add([.fail("configuration", error)])
+        }
+        for draft in drafts { add(credentials(draft, isOne: drafts.count == 1)) }
+        add(unsupported())
         add(database())
-        add(appleService())
+        add(appleService(drafts))
         return checks
     }
 
     // MARK: Key
 
-    private func credentials() -> [Check] {
-        let problems = CredentialLoader.problems(call.environment)
-        if !problems.isEmpty {
-            return problems.map { .fail("credentials", $0.description, remedy: nil, .configuration) }
-        }
+    private func credentials(_ draft: AppDraft, isOne: Bool) -> [Check] {
+        let name = isOne ? "credentials" : "credentials of \(draft.name)"
+        let problems = draft.loader.problems
+        if !problems.isEmpty { return problems.map { .fail(name, $0.description, remedy: nil, .configuration) } }
         do throws(CommandFailure) {
-            let credentials = try PushSettings(call.environment).credentials
-            let text =
-                "P-256 key \(credentials.key.keyID) of team \(credentials.key.teamID) for \(credentials.bundleID)"
-            guard let advice = CredentialLoader.advice(call.environment) else { return [.ok("credentials", text)] }
-            return [.warn("credentials", text, remedy: advice)]
+            let app = try draft.load()
+            let key = app.credentials.key
+            let text = "P-256 key \(key.keyID) of team \(key.teamID) for \(app.credentials.bundleID)"
+            guard let advice = draft.loader.advice else { return [.ok(name, text)] }
+            return [.warn(name, text, remedy: advice)]
         } catch {
-            return [.fail("credentials", error)]
+            return [.fail(name, error)]
+        }
+    }
+
+    private func unsupported() -> [Check] {
+        do throws(ConfigurationError) {
+            try PushSettings.refuseUnsupported(settings)
+            return []
+        } catch {
+            return [.fail("configuration", error)]
         }
     }
 
@@ -61,18 +82,54 @@ struct Doctor {
 
     // MARK: Apple
 
-    private func appleService() -> [Check] {
-        do throws(APNsError) {
-            let hosts = try APNsHosts(call.environment)
-            let (check, context) = TrustStore(call.environment).check()
-            guard let context else { return [check] }
-            return [check] + probe([("production", hosts.production), ("sandbox", hosts.sandbox)], context)
-        } catch {
-            return [.fail("addresses", CommandFailure(error))]
+    /// A gateway to try, and for whom.
+    private struct Goal {
+        let environment: PushEnvironment
+        let endpoint: APNsEndpoint
+        let trust: String?
+        var apps: [String]
+    }
+
+    private func appleService(_ drafts: [AppDraft]) -> [Check] {
+        var checks: [Check] = []
+        var contexts: [String?: TLSClientContext] = [:]
+        var goals: [Goal] = []
+        for draft in drafts {
+            do throws(APNsError) {
+                let hosts = try draft.hosts()
+                let trust = draft.trust
+                if contexts[trust.path] == nil {
+                    let (check, context) = trust.check()
+                    if !checks.contains(check) { checks.append(check) }
+                    contexts[trust.path] = context
+                }
+                guard contexts[trust.path] != nil else { continue }
+                for environment in [PushEnvironment.production, .sandbox] {
+                    Self.add(draft.name, environment, hosts[environment], trust.path, to: &goals)
+                }
+            } catch {
+                checks.append(.fail("addresses", CommandFailure(error)))
+            }
+        }
+        return checks + probe(goals, contexts)
+    }
+
+    /// Apps that go the same way are one goal.
+    private static func add(
+        _ app: String, _ environment: PushEnvironment, _ endpoint: APNsEndpoint, _ trust: String?,
+        to goals: inout [Goal]
+    ) {
+        let known = goals.firstIndex {
+            $0.environment == environment && $0.endpoint == endpoint && $0.trust == trust
+        }
+        if let known {
+            goals[known].apps.append(app)
+        } else {
+            goals.append(Goal(environment: environment, endpoint: endpoint, trust: trust, apps: [app]))
         }
     }
 
-    private func probe(_ hosts: [(String, APNsEndpoint)], _ context: TLSClientContext) -> [Check] {
+    private func probe(_ goals: [Goal], _ contexts: [String?: TLSClientContext]) -> [Check] {
         do {
             let loop = try EventLoop(name: "doctor")
             try loop.start()
@@ -82,8 +139,15 @@ struct Doctor {
             }
             return try loop.runBlocking { _ in
                 var checks: [Check] = []
-                for (name, endpoint) in hosts {
-                    checks.append(Self.check(name, await TLSProbe.run(endpoint, context: context, loop: loop)))
+                for goal in goals {
+                    guard let context = contexts[goal.trust] else { continue }
+                    // Named where there are several.
+                    let isOne = goals.count { $0.environment == goal.environment } == 1
+                    let whose = isOne ? "" : " of \(goal.apps.joined(separator: ", "))"
+                    checks.append(
+                        Self.check(
+                            goal.environment.rawValue + whose,
+                            await TLSProbe.run(goal.endpoint, context: context, loop: loop)))
                 }
                 return checks
             }

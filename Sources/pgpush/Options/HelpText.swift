@@ -81,7 +81,8 @@ enum HelpText {
 
     private static let environment = """
         The database is named by DATABASE_URL (a libpq connection string or URI) or by the PG* variables.
-        Other variables: DATABASE_DIRECT_URL, PGPUSH_SCHEMA, APNS_KEY_PATH, APNS_KEY_ID, APNS_TEAM_ID, APNS_BUNDLE_ID.
+        Other variables: DATABASE_DIRECT_URL, PGPUSH_SCHEMA, APNS_KEY_PATH, APNS_KEY_ID, APNS_TEAM_ID, APNS_BUNDLE_ID;
+        PGPUSH_CONFIG names a JSON file that describes several apps.
         """
 
     private static let exitCodes = """

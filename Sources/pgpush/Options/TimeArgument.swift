@@ -38,7 +38,7 @@ struct TimeArgument: Equatable {
     }
 
     /// `2h30m` → 9000; nil unless it is numbers with the units w, d, h, m, s, each larger than the next.
-    private static func seconds(_ text: Substring) -> Int64? {
+    static func seconds(_ text: Substring) -> Int64? {
         let units: [(letter: Character, seconds: Int64)] = [
             ("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1),
         ]

@@ -15,7 +15,8 @@ extension Verb {
             On SIGTERM or SIGINT nothing more is claimed, what is on the wire may finish within the grace time, the rest is
             handed back; a second signal stops at once. Credentials, database and schema are checked at start (exit code 4;
             5 when no database can be reached for 60 s); a worker that runs outlives a database that goes away.
-            With --once, exit code 6 says that Apple's service could not be reached and something is still due.
+            With --once, exit code 6 says that Apple's service could not be reached, or fails, and something is still due.
+            Serves the app 'default' that the APNS_* variables describe, or the apps of the file that PGPUSH_CONFIG names.
             Logs go to standard error (PGPUSH_LOG_LEVEL, PGPUSH_LOG_FORMAT).
             """,
         options: [.once, .pollInterval, .batchSize, .lanes, .connections, .grace, .schema],

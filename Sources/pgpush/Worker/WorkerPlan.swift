@@ -18,7 +18,8 @@ struct WorkerPlan: Sendable {
     let grace: Duration
 
     let push: PushSettings
-    let tls: TLSClientContext
+    /// By the bundle of trusted authorities, nil for the system's; apps that trust the same share one.
+    let trusts: [String?: TLSClientContext]
     let environment: PushEnvironment?
     /// Set variables that this version can do without, but does not honour.
     let unused: [String]
@@ -42,7 +43,7 @@ struct WorkerPlan: Sendable {
         environment = try PushSettings.defaultEnvironment(settings)
         unused = ["PGPUSH_HTTP"].filter { settings[$0] != nil }
         push = try PushSettings(call.environment)
-        tls = try push.trust.load()
+        trusts = try Self.load(push.apps.map(\.trust))
         let where_ = try call.databaseSettings()
         schema = where_.schema
         do throws(PostgresError) {
@@ -54,6 +55,12 @@ struct WorkerPlan: Sendable {
         } catch {
             throw CommandFailure(error, schema: schema)
         }
+    }
+
+    private static func load(_ stores: [TrustStore]) throws(ConfigurationError) -> [String?: TLSClientContext] {
+        var contexts: [String?: TLSClientContext] = [:]
+        for store in stores where contexts[store.path] == nil { contexts[store.path] = try store.load() }
+        return contexts
     }
 
     /// Reads --lanes and --connections: together a process has 1 to 16 connections, and a lane without one could not send.

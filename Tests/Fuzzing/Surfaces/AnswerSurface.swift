@@ -70,11 +70,14 @@ enum AnswerSurface {
         switch verdict.device {
         case .keep: break
         case .deactivate(let time):
-            try require(status == 410 && time == body.timestamp, "only a 410 retires a device", what)
+            try require(
+                status == 410 && !body.reason.isEmpty && time == body.timestamp,
+                "only a 410 with a reason retires a device", what)
         case .propose:
             try require(
-                status == 400 && ["BadDeviceToken", "DeviceTokenNotForTopic"].contains(body.reason),
-                "only two reasons propose to retire a device", what)
+                status == 400 && ["BadDeviceToken", "DeviceTokenNotForTopic"].contains(body.reason)
+                    || status == 410 && body.reason.isEmpty,
+                "only two reasons, and a 410 without one, propose to retire a device", what)
         }
         if verdict.notification == .hopeless {
             try require([400, 413].contains(status), "only the content's own faults give up the rest", what)

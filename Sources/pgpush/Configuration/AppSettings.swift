@@ -1,0 +1,116 @@
+// One app that a worker serves: where each of its settings comes from, and what they amount to.
+//
+//     environment (APNS_*)  ─► app `default`, before what the file says of it
+//     file (PGPUSH_CONFIG)  ─► an app's own settings ─► else APNS_*_URL, APNS_CA_PATH ─► else what the file says for all ─► else Apple's
+//
+// So what is narrower goes before what is wider, and of equals the environment goes before the file.
+
+import APNs
+import PushStore
+
+/// The settings of one app as text, not looked at yet.
+struct AppDraft: Sendable {
+    /// As in the column `app`.
+    let name: String
+    /// By the names of the environment, whatever they come from.
+    private(set) var variables: [String: String] = [:]
+    /// What messages call those that come from the file, or would have to.
+    private(set) var places: [String: String] = [:]
+    /// How late its notifications may be, and where that stands.
+    private(set) var maxLateness: ConfigurationFile.Setting?
+
+    private static let keys = [
+        "key_path": "APNS_KEY_PATH", "key_id": "APNS_KEY_ID", "team_id": "APNS_TEAM_ID",
+        "bundle_id": "APNS_BUNDLE_ID", "production_url": "APNS_PRODUCTION_URL", "sandbox_url": "APNS_SANDBOX_URL",
+        "ca_path": "APNS_CA_PATH",
+    ]
+    private static let wide: Set = ["APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_CA_PATH"]
+
+    /// The app `default` as the environment describes it alone.
+    init(_ environment: [String: String]) {
+        name = "default"
+        variables = environment
+    }
+
+    /// An app of the file.
+    init(_ app: ConfigurationFile.App, _ file: ConfigurationFile, _ environment: Settings) {
+        name = app.name
+        maxLateness = app.settings["max_lateness"] ?? file.shared["max_lateness"]
+        for (key, variable) in Self.keys {
+            take(key, variable, app, file, environment)
+        }
+        // The key's text can be had from the environment alone.
+        if name == "default", let text = environment["APNS_KEY"] {
+            variables["APNS_KEY"] = text
+            if environment["APNS_KEY_PATH"] == nil { variables["APNS_KEY_PATH"] = nil }
+        }
+    }
+
+    private mutating func take(
+        _ key: String, _ variable: String, _ app: ConfigurationFile.App, _ file: ConfigurationFile,
+        _ environment: Settings
+    ) {
+        let own = app.settings[key]
+        if name == "default", let text = environment[variable] {
+            variables[variable] = text
+        } else if let own {
+            variables[variable] = own.text
+            places[variable] = own.place
+        } else if Self.wide.contains(variable), let text = environment[variable] {
+            variables[variable] = text
+        } else {
+            variables[variable] = file.shared[key]?.text
+            places[variable] = file.shared[key]?.place ?? file.place(key, app: name)
+        }
+    }
+
+    /// Reads the credentials.
+    var loader: CredentialLoader { CredentialLoader(variables, names: places) }
+
+    /// Where its gateways are.
+    func hosts() throws(APNsError) -> APNsHosts { try APNsHosts(variables, names: places) }
+
+    /// Whom it trusts.
+    var trust: TrustStore { TrustStore(variables, name: places["APNS_CA_PATH"] ?? "APNS_CA_PATH") }
+
+    /// How late its notifications may be.
+    func lateness() throws(ConfigurationError) -> Duration {
+        guard let maxLateness else { return ServedApp(name: name).maxLateness }
+        guard let seconds = TimeArgument.seconds(maxLateness.text[...]), (1...365 * 86_400).contains(seconds) else {
+            throw ConfigurationError(
+                variable: maxLateness.place,
+                problem: "is \"\(DisplayText.cleaned(String(maxLateness.text.prefix(40))))\"",
+                remedy: "write it as 90s, 30m, 2h, 1h30m or 7d, at most 365d")
+        }
+        return .seconds(seconds)
+    }
+
+    /// Reads and loads everything.
+    func load() throws(CommandFailure) -> AppSettings {
+        let credentials: APNsCredentials
+        let endpoints: APNsHosts
+        do throws(APNsError) {
+            credentials = try loader.load()
+            endpoints = try hosts()
+        } catch {
+            throw CommandFailure(error)
+        }
+        do throws(ConfigurationError) {
+            return AppSettings(
+                name: name, credentials: credentials, hosts: endpoints, trust: trust, maxLateness: try lateness())
+        } catch {
+            throw CommandFailure(error)
+        }
+    }
+}
+
+/// One app, with its credentials loaded.
+struct AppSettings: Sendable {
+    /// As in the column `app`.
+    let name: String
+    let credentials: APNsCredentials
+    let hosts: APNsHosts
+    let trust: TrustStore
+    /// Rows later than this are not sent any more.
+    let maxLateness: Duration
+}
