@@ -83,7 +83,7 @@ let package = Package(
         suite("TLSTests", uses: ["TLS", "TestSupport"]),
         suite("PostgresTests", uses: ["Postgres", "Reactor", "Telemetry", "TestSupport"]),
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
-        suite("PushModelTests", uses: ["PushModel"]),
+        suite("PushModelTests", uses: ["PushModel", "TestSupport"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
         suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "HTTP2", "Reactor"]),
         suite("SQLTests", uses: ["TestSupport"]),

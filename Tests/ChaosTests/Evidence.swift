@@ -169,6 +169,8 @@ struct Deeds: Sendable {
     var inactive: Set<String> = []
     /// Tokens that registered again after the time that a 410 names for them.
     var returned: Set<String> = []
+    /// When the network held back what workers had sent.
+    var delays: [ClosedRange<Double>] = []
     /// When the last fault was over.
     var calm = 0.0
 }

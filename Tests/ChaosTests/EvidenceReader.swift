@@ -97,7 +97,8 @@ extension Evidence.Request {
         body = seen.body ?? ""
         arrived = Clock.calendar(monotonic: seen.received)
         ended = Clock.calendar(monotonic: seen.mono)
-        outcome = seen.outcome ?? "held"
+        // REFUSED_STREAM says that it was not looked at, however it came about.
+        outcome = seen.code == 7 ? "refused" : seen.outcome ?? "held"
         status = seen.status
         reason = seen.reason
         hasBegunWell = status == nil && Self.halfAnswers.contains { token.hasPrefix($0) }

@@ -37,7 +37,11 @@ struct GatewayWay: Fault {
 
     private func way(_ field: Field) -> TCPProxy { isProduction ? field.production : field.sandbox }
 
-    func begin(on field: Field) { way(field).take(habit) }
+    func begin(on field: Field) {
+        let now = Clock.now
+        field.record { $0.delays.append(now...now + lasts / .seconds(1)) }
+        way(field).take(habit)
+    }
 
     func end(on field: Field) throws { try way(field).thaw() }
 }

@@ -28,7 +28,7 @@ extension Judge {
         return texts
     }
 
-    /// 4. An epoch never falls; one owner holds a unit under one epoch; every settle counts once.
+    /// 4. An epoch never falls; one owner holds a unit under one epoch; every settle counts once; nothing is sent without a lease.
     func leasesInOrder() -> [String] {
         var texts: [String] = []
         for (unit, changes) in history {
@@ -55,7 +55,22 @@ extension Judge {
                 owners[change.epoch] = owner
             }
         }
-        return texts.sorted()
+        return texts.sorted() + sentWithoutLease()
+    }
+
+    /// Requests for what nobody held when they came, or some seconds before: a busy simulator reads late.
+    private func sentWithoutLease() -> [String] {
+        evidence.requests.compactMap { request in
+            guard let push = request.push, !evidence.deeds.delays.contains(where: { isWithin($0, request.arrived) }),
+                !isOpen(push, at: request.arrived), !isOpen(push, at: request.arrived - 5)
+            else { return nil }
+            return
+                "\(push), request \(request.apnsID) came at \(request.arrived), when nobody held it: \(leases(of: push))"
+        }
+    }
+
+    private func isWithin(_ delay: ClosedRange<Double>, _ time: Double) -> Bool {
+        delay.lowerBound <= time && time <= delay.upperBound + 20
     }
 
     private func sums(_ change: Evidence.Change) -> [Int] { [change.accepted, change.rejected, change.unknown] }

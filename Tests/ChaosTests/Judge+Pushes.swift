@@ -85,7 +85,7 @@ extension Judge {
     }
 
     /// Whether a device was leased at a time and no settle or checkpoint had covered it by then.
-    private func isOpen(_ push: Push, at time: Double) -> Bool {
+    func isOpen(_ push: Push, at time: Double) -> Bool {
         units(of: push).contains { unit in
             guard let last = history[unit]?.last(where: { $0.at <= time }) else { return false }
             return last.isLeased && last.doneThrough < abs(push.device)
@@ -97,7 +97,7 @@ extension Judge {
         return (numbers + [0]).map { Unit(notification: push.notification, batch: $0) }
     }
 
-    private func leases(of push: Push) -> String {
+    func leases(of push: Push) -> String {
         units(of: push).flatMap { unit in
             (history[unit] ?? []).map { "\(unit.batch)/\($0.epoch) \($0.state) at \($0.at)" }
         }.joined(separator: ", ")

@@ -127,6 +127,14 @@ import Testing
         Doctored(4, "was held by a and by b") {
             $0.history.insert(.batch(1, at: 11, "leased", owner: "b"), at: 2)
         },
+        Doctored(4, "when nobody held it") { $0.requests[0].arrived = 30 },
+        Doctored(4, "when nobody held it") { $0.requests[0].arrived = 5 },
+        Doctored(4, "when nobody held it") {
+            // Booked by a checkpoint long before.
+            $0.history[1].doneThrough = 1
+            $0.history[2].at = 40
+            $0.requests[0].arrived = 20
+        },
         Doctored(4, "leased by nobody") { $0.history[1].owner = nil },
         Doctored(5, "sent became sending") { $0.history.append(.notification(1, at: 20, "sending")) },
         Doctored(5, "notification 1 is sent, sent_at 0") { $0.notifications[0].sentAt = nil },
@@ -198,6 +206,10 @@ import Testing
             $0.notifications[0].delivery = "at_most_once"
             $0.requests.append(.to(Push(notification: 1, device: 1), "t1", outcome: "refused"))
         },
+        Doctored(4, "what the network held back") {
+            $0.requests[0].arrived = 30
+            $0.deeds.delays = [8...15]
+        },
         Doctored(5, "requests soon after a cancel") {
             $0.notifications[1].status = "cancelled"
             $0.notifications[1].sentAt = nil
@@ -243,6 +255,7 @@ extension Evidence {
         evidence.history = [
             .notification(1, at: 10, "sending"), .batch(1, at: 10, "leased"), .batch(1, at: 12, "done", accepted: 2),
             .batch(2, at: 10, "leased"), .batch(2, at: 12, "done", accepted: 1), .notification(1, at: 12, "sent"),
+            .notification(2, at: 10, "sending", isLeased: true), .notification(2, at: 11, "sent"),
         ]
         evidence.requests = (1...4).map { .to(Push(notification: 1, device: $0), "t\($0)") }
         evidence.requests[3].status = 410
@@ -283,8 +296,10 @@ extension Evidence.Failure {
 }
 
 extension Evidence.Change {
-    fileprivate static func notification(_ id: Int, at time: Double, _ state: String) -> Self {
-        Self(at: time, notification: id, batch: 0, state: state, epoch: 1, owner: "a", isLeased: false)
+    fileprivate static func notification(
+        _ id: Int, at time: Double, _ state: String, isLeased: Bool = false
+    ) -> Self {
+        Self(at: time, notification: id, batch: 0, state: state, epoch: 1, owner: "a", isLeased: isLeased)
     }
 
     fileprivate static func batch(

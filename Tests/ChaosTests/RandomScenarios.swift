@@ -1,4 +1,4 @@
-// Scenarios out of seeds. The short ones run with every change, with the seeds below; the long form by hand:
+// Scenarios out of seeds. The short ones with the seeds below; the long form by hand:
 //
 //     ./deploy/test.sh chaos --seed 42 --minutes 30
 

@@ -33,7 +33,9 @@ enum Scenario {
             let name = "seed \(plan.seed)"
             #expect(violations.map { "\(name): \($0)" } == [])
             if !violations.isEmpty || unfinished > 0 { say("\(name) FAILED\n\(field.logs)") }
-            say("\(name): over, \(try field.summary())")
+            say(
+                "\(name): over, \(try field.summary())"
+                    + (rate.map { ", idle \($0) transactions a second and replica" } ?? ""))
         }
     }
 

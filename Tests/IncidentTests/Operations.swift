@@ -8,12 +8,18 @@ import Testing
     /// 50 pushes at a time, each answered after 2 s; at most 400 rows are leased.
     private static let weather = ["--first-limit", "50", "--stream-limit", "50", "--latency-ms", "2000"]
 
-    private func startInTheMiddle(_ rig: Rig, grace: Int) async throws -> WorkerProcess {
+    /// With `late`, what is on the wire is answered after 12 s only, so that it outlasts all that follows on a busy machine.
+    private func startInTheMiddle(_ rig: Rig, grace: Int, late: Bool) async throws -> WorkerProcess {
         try rig.addDevices(1...1000)
         try rig.addSingles(1...1000)
         let worker = try rig.worker("--grace", "\(grace)", "--connections", "1", "--batch-size", "100")
         try await rig.simulator.wait(for: .accepted, atLeast: 50)
         try await rig.simulator.wait(for: .held, atLeast: 50)
+        if late {
+            try await rig.simulator.set("latency-ms", 12_000)
+            try await rig.simulator.wait(for: .accepted, atLeast: 100)
+            try await rig.simulator.wait(for: .held, atLeast: 50)
+        }
         return worker
     }
 
@@ -26,7 +32,7 @@ import Testing
         arguments: [10, 1])
     func stopped(grace: Int) async throws {
         try await Rig.run(simulator: Self.weather) { rig in
-            let first = try await startInTheMiddle(rig, grace: grace)
+            let first = try await startInTheMiddle(rig, grace: grace, late: grace == 1)
             first.signal(SIGTERM)
             try await first.logs("stopping")
             let stopped = try rig.simulator.journal()
@@ -56,7 +62,7 @@ import Testing
     @Test("F33: by a second SIGTERM: at once, and what it held is taken over when its lease ends")
     func forced() async throws {
         try await Rig.run(.idle, simulator: Self.weather) { rig in
-            let first = try await startInTheMiddle(rig, grace: 30)
+            let first = try await startInTheMiddle(rig, grace: 30, late: true)
             let claimed = try count("epoch > 0", rig)
             first.signal(SIGTERM)
             try await first.logs("stopping")

@@ -1,6 +1,7 @@
 // The breaker as transcripts: what opens it, what does not, and how it finds its way back.
 
 import PushModel
+import TestSupport
 import Testing
 
 @Suite struct BreakerTests {

@@ -1,6 +1,7 @@
 // The worker's own deadline, and what stops a unit.
 
 import PushModel
+import TestSupport
 import Testing
 
 private func at(_ seconds: UInt64) -> BootTime { BootTime(nanoseconds: seconds * 1_000_000_000) }

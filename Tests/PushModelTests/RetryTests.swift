@@ -1,6 +1,7 @@
 // Waits: their bounds, their ends, and that randomness fills the range.
 
 import PushModel
+import TestSupport
 import Testing
 
 private func seconds(_ range: ClosedRange<Duration>) -> ClosedRange<Double> {

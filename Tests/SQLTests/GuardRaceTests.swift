@@ -257,8 +257,14 @@ import Testing
             for round in 1...20 {
                 switch number {
                 case 3:
+                    // Locked in the order in which everybody locks them.
                     try database.psql(
-                        "UPDATE token_windows SET closes_at = now() WHERE closes_at > now() AND tripped_at IS NULL")
+                        """
+                        UPDATE token_windows t SET closes_at = now()
+                        FROM (SELECT app, environment, topic FROM token_windows WHERE closes_at > now() AND tripped_at IS NULL
+                              ORDER BY 1, 2, 3 FOR UPDATE) x
+                        WHERE (t.app, t.environment, t.topic) = (x.app, x.environment, x.topic)
+                        """)
                     while try worker.judge().contains(where: { $0[0] == "calm" || $0.dropFirst() != ["0", "0", "0"] }) {
                     }
                     try worker.sweep(grace: "0 s")

@@ -117,6 +117,26 @@ import Testing
         #expect(try database.status(list) == "failed")
     }
 
+    @Test(
+        "a token that is not for the topic of a call may be the right one for the app",
+        arguments: [
+            ("broadcast, push_type", "true, 'voip'", [7]),
+            ("broadcast, topic", "true, 'com.example.other'", [7]),
+            ("broadcast, push_type", "true, 'background'", [7, 9]),
+        ])
+    func ofAnotherTopic(columns: String, values: String, retired: [Int]) throws {
+        try database.notify(columns, values)
+        let units = try worker.claimBroadcast(batches: 2, batchSize: 100)
+        try worker.settle([
+            .answers(units[0], accepted: 99, bad: [7]),
+            .answers(units[1], accepted: 99, bad: [9], reason: "DeviceTokenNotForTopic"),
+        ])
+        try close()
+        #expect(try worker.judge().first?[0] == "calm")
+        #expect(try inactive() == retired)
+        #expect(try window().isEmpty)
+    }
+
     @Test func withoutAnAcceptanceItWaitsForADay() throws {
         try database.notify("user_ids", "'{m1,m2,m3}'")
         try worker.settle(.answers(worker.claim()[0], bad: [1, 2, 3]))

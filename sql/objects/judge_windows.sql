@@ -95,6 +95,8 @@ BEGIN
                 SELECT d.id FROM devices d WHERE p.device > 0 AND d.id = p.device
                 UNION ALL
                 SELECT d.id FROM devices d WHERE p.device < 0 AND d.app = s.app AND d.device_token = s.device_tokens[-p.device]) d ON true
+            -- A token that is not for this topic may be the right one for the app itself: a person with calls has one of each kind.
+            WHERE p.reason <> 'DeviceTokenNotForTopic' OR (s.push_type IN ('alert', 'background') AND s.topic IS NULL)
             ORDER BY d.id, p.before DESC
         ), locked AS MATERIALIZED (
             SELECT d.id, s.reason FROM said s JOIN devices d ON d.id = s.id
