@@ -3,9 +3,14 @@
 #
 #   ./deploy/test.sh              everything
 #   ./deploy/test.sh --filter X   only the suites whose name matches X
-#   ./deploy/test.sh chaos [--seed N] [--minutes M]
-#                                 the long form of the chaos suite: scenarios from seed N on (by chance) for M minutes (20),
-#                                 0: that one only; Tests/README.md
+#
+# By hand, since they take long (Tests/README.md):
+#
+#   ./deploy/test.sh chaos [--seed N] [--minutes M]  the long form of the chaos suite: scenarios from seed N on (by chance) for M
+#                                                    minutes (20), 0: that one only
+#   ./deploy/test.sh fuzz [SECONDS [SURFACE…]]       libFuzzer on what comes from outside, texts through the token normaliser (600)
+#   ./deploy/test.sh thread|address [--filter X]     everything built with the thread or the address sanitizer
+#   ./deploy/test.sh day [SECONDS]                   days of operation in which all clocks go sixty times as fast (1500)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/packages.sh
@@ -27,6 +32,15 @@ if [ "${1:-}" = chaos ]; then
         shift 2
     done
 fi
+
+case "${1:-}" in
+fuzz) exec Tests/Fuzzing/fuzz.sh "${2:-600}" "${@:3}" ;;
+thread | address) exec deploy/sanitize.sh "$@" ;;
+day)
+    export PGPUSH_DAY_SECONDS=${2:-1500}
+    exec swift test --filter EndToEndTests.Endurance
+    ;;
+esac
 
 flags=(--explicit-target-dependency-import-check error)
 echo "== style"

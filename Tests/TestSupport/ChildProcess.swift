@@ -51,7 +51,12 @@ package final class ChildProcess: @unchecked Sendable {
         posix_spawnattr_setsigdefault(&attributes, &all)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
 
-        let variables = (environment ?? ProcessInfo.processInfo.environment).map { "\($0.key)=\($0.value)" }
+        let ours = ProcessInfo.processInfo.environment
+        // Sanitized programs must report where those who run the tests look, however bare their environment is.
+        let always = ours.filter { ["TSAN_OPTIONS", "ASAN_OPTIONS"].contains($0.key) }
+        let clock = FastClock.current?.environment ?? [:]
+        let variables = (environment ?? ours).merging(always) { $1 }.merging(clock) { $1 }
+            .map { "\($0.key)=\($0.value)" }
         var arguments = ([executable] + arguments).map { strdup($0) } + [nil]
         var environment = variables.map { strdup($0) } + [nil]
         defer { (arguments + environment).forEach { free($0) } }

@@ -25,8 +25,8 @@ struct TrustStore: Sendable {
         // Whatever was put there instead of a path, nobody is shown it.
         if let path, SettingText.looksLikeKey(path) {
             throw ConfigurationError(
-                variable: "APNS_CA_PATH", problem: "holds certificates or a key instead of a path",
-                remedy: "point APNS_CA_PATH at a PEM file with CA certificates")
+                variable: name, problem: "holds certificates or a key instead of a path",
+                remedy: "name a PEM file with CA certificates")
         }
         do throws(TLSError) {
             return try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system)
