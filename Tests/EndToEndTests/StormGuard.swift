@@ -40,6 +40,32 @@ import Testing
         }
     }
 
+    @Test("fails no single notification that is on its way; all are sent when it is over")
+    func singles() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...200)
+            try await rig.simulator.set("answer-all", "400:BadDeviceToken")
+            try rig.psql(
+                "INSERT INTO scheduled_notifications (user_id, body) SELECT user_id, 'x' FROM devices ORDER BY id")
+            let worker = try rig.worker("--poll-interval", "1")
+            try await rig.eventually("SELECT count(*) FROM app_pauses", is: "1")
+            try await worker.logs("a storm of refused tokens", within: .seconds(60))
+            try await rig.simulator.control("calm")
+            try rig.psql("SELECT resume_app('default')")
+            let open = "SELECT count(*) FROM scheduled_notifications WHERE finished_at IS NULL"
+            try await rig.eventually(open, is: "0", within: .seconds(120))
+            try await worker.stop()
+            // What was finished before ten were refused is all that the storm may cost.
+            let failed = try rig.database.number("SELECT count(*) FROM scheduled_notifications WHERE status = 'failed'")
+            #expect(failed < 10, "\(failed)")
+            #expect(
+                try rig.database.number("SELECT count(*) FROM scheduled_notifications WHERE status = 'sent'")
+                    == 200 - failed)
+            #expect(try rig.simulator.journal().acceptedTokens.count == 200 - failed)
+            #expect(try rig.database.number("SELECT count(*) FROM devices WHERE NOT is_active") == 0)
+        }
+    }
+
     @Test(
         "is not a few among many: exactly those are retired, once the window over them has closed calm",
         arguments: [("0400", "BadDeviceToken"), ("3400", "DeviceTokenNotForTopic")])

@@ -151,11 +151,67 @@ import Testing
         #expect(try database.counts(id) == [40, 40, 0, 0])
     }
 
+    @Test func singlesOnTheWireWaitLikeABroadcast() throws {
+        let singles = try (1...15).map { try database.notify("user_id", "'m\($0)'") }
+        let two = try database.notify("user_ids", "'{m20,m21}'")
+        let units = try worker.claim()
+        // The storm is seen in the settle that ends them: none is finished, whichever of them came first in it.
+        #expect(
+            try worker.settle(units.dropLast(2).enumerated().map { .answers($1, bad: [$0 + 1]) })
+                == Array(repeating: "applied", count: 14))
+        #expect(try singles.allSatisfy { try database.status($0) == "sending" })
+        #expect(try singles.flatMap { try worker.finalise($0) }.isEmpty)
+        // Nor is one that is answered while it lasts; who was accepted is not sent to again.
+        let late = units.suffix(2)
+        try worker.settle(
+            late.map { $0.notification == two ? .answers($0, accepted: 1, bad: [21]) : .answers($0, bad: [15]) })
+        #expect(try worker.sweep()[3] == 0, "finished by nobody")
+        #expect(try worker.judge() == [["tripped", "0", "0", "16"]])
+        #expect(try worker.judge() == [["tripped", "0", "0", "0"]])
+        #expect(try inactive() == 0)
+        #expect(try worker.claimBatches().isEmpty)
+
+        try database.psql("SELECT resume_app('default')")
+        let again = try worker.claimBatches()
+        #expect(try worker.expand(again).flatMap(\.ids).sorted() == Array(1...15) + [21])
+        try worker.accept(again)
+        for id in singles {
+            #expect(try worker.finalise(id) == ["sent"])
+            #expect(try database.counts(id) == [1, 1, 0, 0])
+        }
+        #expect(try worker.finalise(two) == ["sent"])
+        #expect(try database.counts(two) == [2, 2, 0, 0])
+        #expect(try database.number("SELECT count(*) FROM delivery_failures WHERE is_final") == 0)
+        #expect(
+            try database.number(
+                "SELECT count(*) FROM scheduled_notifications WHERE sent_at IS NULL OR error IS NOT NULL") == 0)
+    }
+
+    @Test func aSingleWithADeadTokenIsFinishedAtOnceWhereThereIsNoStorm() throws {
+        let dead = try database.notify("user_id", "'m1'")
+        let both = try database.notify("user_ids", "'{m2,m3}'")
+        let units = try worker.claim()
+        try worker.settle([.answers(units[0], bad: [1]), .answers(units[1], accepted: 1, bad: [3])])
+        #expect(try worker.finalise(dead) == ["failed"] && worker.finalise(both) == ["sent"])
+        #expect(
+            try database.psql(
+                "SELECT error, accepted_count, rejected_count, sent_at IS NULL FROM scheduled_notifications ORDER BY id"
+            )
+                == [["BadDeviceToken", "0", "1", "t"], [nil, "1", "1", "f"]])
+        // Cancelled meanwhile it ends as such.
+        let cancelled = try database.notify("user_id", "'m4'")
+        let unit = try worker.claim()[0]
+        try database.psql("SELECT cancel_notification(\(cancelled))")
+        try worker.settle(.answers(unit, bad: [4]))
+        #expect(try worker.finalise(cancelled) == ["cancelled"])
+    }
+
     @Test func whatIsFinishedCancelledOrExpiredStaysAsItIs() throws {
-        // Singles are finished by their settle; they can be sent again by hand.
-        let singles = try (1...12).map { try database.notify("user_id", "'m\($0)'") }
+        // Singles that were finished before the storm was seen can be sent again by hand.
+        let singles = try (1...9).map { try database.notify("user_id", "'m\($0)'") }
         let units = try worker.claim()
         try worker.settle(units.enumerated().map { .answers($1, bad: [$0 + 1]) })
+        for id in singles { #expect(try worker.finalise(id) == ["failed"]) }
         let cancelled = try storm()
         try database.psql("SELECT cancel_notification(\(cancelled))")
         #expect(try worker.finalise(cancelled) == ["cancelled"], "nothing waits for a verdict")
@@ -165,7 +221,7 @@ import Testing
             SET session_replication_role = replica; UPDATE scheduled_notifications SET expires_at = now() - interval '1 s' WHERE id = \(expired);
             RESET session_replication_role
             """)
-        #expect(try worker.judge() == [["tripped", "0", "1972", "0"]])
+        #expect(try worker.judge() == [["tripped", "0", "1969", "0"]])
         #expect(try worker.finalise(expired) == ["sent"])
         #expect(try database.counts(cancelled) == [1000, 20, 980, 0])
         #expect(try singles.allSatisfy { try database.status($0) == "failed" })
@@ -244,6 +300,8 @@ import Testing
         }
         try worker.settle(outcomes)
         try worker.judge()
+        try database.psql("SELECT cancel_notification(id) FROM scheduled_notifications")
+        for outcome in outcomes { #expect(try worker.finalise(outcome.unit.notification) == ["cancelled"]) }
         try database.psql("UPDATE app_pauses SET next_probe_at = now()")
         #expect(try worker.probe().isEmpty)
         #expect(try database.number("SELECT count(*) FROM app_pauses") == 1)

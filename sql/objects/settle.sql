@@ -54,7 +54,8 @@ BEGIN
         numbers := pgpush_settle_numbers(p_owner, u_notification, u_batch, u_epoch, b_unit, l_unit, l_device);
     END IF;
 
-    -- Direct units. Without devices to send again, the notification is finished in the same UPDATE.
+    -- Direct units. Without devices to send again, the notification is finished in the same UPDATE; one whose tokens are only
+    -- proposed as dead is finalise's, since in a storm they are sent to again.
     FOR r IN
         UPDATE scheduled_notifications n
         SET lease_until = CASE WHEN NOT u.done THEN greatest(n.lease_until, now() + interval '75 s') END,
@@ -70,7 +71,7 @@ BEGIN
             rejected_count = n.rejected_count + CASE WHEN u.done THEN u.rejected ELSE 0 END,
             unknown_count = n.unknown_count + CASE WHEN u.done THEN u.unknown ELSE 0 END,
             updated_at = now()
-        FROM (SELECT x.o::int AS o, x.notification, x.epoch, x.done, x.o = ANY (b_unit) AS again, x.error,
+        FROM (SELECT x.o::int AS o, x.notification, x.epoch, x.done, x.o = ANY (b_unit) OR x.o = ANY (g_unit) AS again, x.error,
                      coalesce(x.accepted, 0) AS accepted, coalesce(x.rejected, 0) AS rejected,
                      coalesce(x.unknown, 0) AS unknown, coalesce(x.accepted_age, 0) AS accepted_age
               FROM unnest(u_notification, u_batch, u_epoch, u_done, u_accepted, u_rejected, u_unknown, u_accepted_age_ms, u_error)
@@ -122,10 +123,10 @@ BEGIN
         results[r.o] := coalesce(results[r.o], CASE WHEN r.mine THEN 'already' ELSE 'fenced' END);
     END LOOP;
 
-    IF b_unit <> '{}' THEN
+    IF b_unit <> '{}' OR g_unit <> '{}' THEN
         PERFORM pgpush_settle_again(u_notification, u_batch, u_epoch, u_accepted, u_rejected, u_unknown, u_accepted_age_ms,
             u_done, p_owner, results, statuses, apps, attempts, numbers,
-            b_unit, b_state, b_charged, b_delay_ms, b_environment, b_topic, r_batch, r_device);
+            b_unit, b_state, b_charged, b_delay_ms, b_environment, b_topic, r_batch, r_device, g_unit);
     END IF;
     IF l_unit <> '{}' OR g_unit <> '{}' THEN
         PERFORM pgpush_settle_ledger(u_notification, u_batch, results, apps, attempts,

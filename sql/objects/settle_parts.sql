@@ -74,12 +74,14 @@ COMMENT ON FUNCTION pgpush_holds(uuid, bigint, integer, integer) IS 'Internal: w
 
 DROP FUNCTION IF EXISTS pgpush_settle_again(bigint[], integer[], integer[], integer[], integer[], integer[], integer[], uuid, text[],
     text[], text[], integer[], integer[], integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[]);
+DROP FUNCTION IF EXISTS pgpush_settle_again(bigint[], integer[], integer[], integer[], integer[], integer[], integer[], boolean[], uuid,
+    text[], text[], text[], integer[], integer[], integer[], text[], boolean[], integer[], text[], text[], integer[], bigint[]);
 CREATE OR REPLACE FUNCTION pgpush_settle_again(
     u_notification bigint[], u_batch integer[], u_epoch integer[],
     u_accepted integer[], u_rejected integer[], u_unknown integer[], u_accepted_age_ms integer[],
     u_done boolean[], p_owner uuid, results text[], statuses text[], apps text[], attempts integer[], numbers integer[],
     b_unit integer[], b_state text[], b_charged boolean[], b_delay_ms integer[], b_environment text[], b_topic text[],
-    r_batch integer[], r_device bigint[]) RETURNS void
+    r_batch integer[], r_device bigint[], g_unit integer[]) RETURNS void
     LANGUAGE sql SET search_path = @schema@, pg_temp
 AS $$
     -- From now on the notification has batches, and its totals are their sums: the direct unit gets a row of its own, number 0.
@@ -90,7 +92,7 @@ AS $$
            CASE WHEN x.accepted > 0 THEN now() - coalesce(u_accepted_age_ms[x.unit], 0) * interval '1 ms' END, now(), now()
     FROM (SELECT DISTINCT b AS unit, coalesce(u_accepted[b], 0) AS accepted, coalesce(u_rejected[b], 0) AS rejected,
                  coalesce(u_unknown[b], 0) AS unknown
-          FROM unnest(b_unit) b WHERE u_batch[b] = 0 AND results[b] = 'applied') x;
+          FROM unnest(b_unit || g_unit) b WHERE u_batch[b] = 0 AND u_done[b] AND results[b] = 'applied') x;
 
     INSERT INTO notification_batches (notification_id, batch_no, app, state, attempts, not_before, device_ids, device_count,
                                       environment, topic, finished_at)
@@ -115,7 +117,7 @@ AS $$
     WHERE y.notification_id = u_notification[x.unit] AND y.batch_no = u_batch[x.unit];
 $$;
 COMMENT ON FUNCTION pgpush_settle_again IS
-    'Internal: makes batches of the devices that are to be sent again; abandoned ones when the notification is being cancelled or was given up.';
+    'Internal: makes batches of the devices that are to be sent again, and one of what a direct unit has come to that may be; abandoned ones when the notification is being cancelled or was given up.';
 
 CREATE OR REPLACE FUNCTION pgpush_settle_ledger(
     u_notification bigint[], u_batch integer[], results text[], apps text[], attempts integer[],
