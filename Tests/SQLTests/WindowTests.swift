@@ -114,7 +114,7 @@ import Testing
         #expect(try worker.judge().first?[0] == "calm")
         let known = try database.number("SELECT id FROM devices WHERE device_token = 'abcd0001'")
         #expect(try inactive() == [6, 7, known], "those only that nobody has registered since")
-        #expect(try database.status(list) == "failed")
+        #expect(try worker.finalise(list) == ["failed"])
     }
 
     @Test(
@@ -135,6 +135,23 @@ import Testing
         #expect(try worker.judge().first?[0] == "calm")
         #expect(try inactive() == retired)
         #expect(try window().isEmpty)
+    }
+
+    @Test func whatOthersHoldIsNotCalledCalmAndHoldsUpNoOtherWindow() throws {
+        let units = try broadcast(slices: 2)
+        try worker.settle([
+            .answers(units[0], accepted: 99, bad: [7]),
+            .answers(units[1], accepted: 99, bad: [150], scope: .init(topic: "com.example.other")),
+        ])
+        try close()
+        let holder = database.openSession()
+        defer { holder.close() }
+        try holder.run("BEGIN; SELECT FROM proposed_deactivations WHERE device_id = 7 FOR UPDATE")
+        #expect(try worker.judge() == [["open", "0", "0", "0"], ["calm", "1", "0", "0"]])
+        #expect(try worker.judge() == [["open", "0", "0", "0"]])
+        try holder.run("ROLLBACK")
+        #expect(try worker.judge() == [["calm", "1", "0", "0"]])
+        #expect(try inactive() == [7, 150])
     }
 
     @Test func withoutAnAcceptanceItWaitsForADay() throws {

@@ -46,8 +46,8 @@ BEGIN
         verdict := CASE WHEN w.tripped_at IS NULL THEN 'open' ELSE 'tripped' END;
         applied := 0; dropped := 0; requeued := 0;
         IF NOT worked AND pgpush_is_ripe(w) AND pg_try_advisory_xact_lock(pgpush_window_key(w.app, w.environment, w.topic)) THEN
-            worked := true;
             IF w.tripped_at IS NOT NULL THEN
+                worked := true;
                 SELECT s.dropped, s.requeued INTO dropped, requeued
                 FROM pgpush_judge_storm(ARRAY[w.app], ARRAY[w.environment], ARRAY[w.topic], 5000) s;
                 -- Locked first: what was proposed until then is seen by the DELETE.
@@ -57,6 +57,9 @@ BEGIN
             ELSE
                 SELECT s.verdict, s.applied, s.dropped, s.reason INTO verdict, applied, dropped, reason
                 FROM pgpush_judge_open(w, 5000) s;
+                -- Somebody holds all that is proposed here: nothing was done or locked, and the next window need not wait for it.
+                worked := verdict IS NOT NULL;
+                verdict := coalesce(verdict, 'open'); applied := coalesce(applied, 0); dropped := coalesce(dropped, 0);
             END IF;
         END IF;
         RETURN NEXT;
@@ -84,6 +87,9 @@ BEGIN
     FROM (SELECT p.ctid AS place, p.notification_id, p.device_id, p.reason, p.registered_before FROM proposed_deactivations p
           WHERE p.app = w.app AND p.environment = w.environment AND p.topic = w.topic AND p.id <= coalesce(w.approved_id, p.id)
           ORDER BY p.id LIMIT p_limit FOR UPDATE SKIP LOCKED) x;
+    IF lot IS NULL AND pgpush_has_proposal(w.app, w.environment, w.topic) THEN
+        RETURN;
+    END IF;
     IF w.accepted_count > 0 OR w.approved_id IS NOT NULL THEN
         -- Devices are locked before the window, and retired only if it is still calm then. What was registered again since, is of
         -- another environment now, or was proposed by a notification that is gone stays as it is.
@@ -145,7 +151,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION pgpush_judge_open(token_windows, integer) IS
-    'Internal: applies a lot of what is proposed in a calm window, or drops it where nothing was accepted for a day.';
+    'Internal: applies a lot of what is proposed in a calm window, or drops it where nothing was accepted for a day; verdict is null when others hold all of it, and nothing was locked then.';
 
 CREATE OR REPLACE FUNCTION pgpush_judge_storm(
     p_apps text[], p_environments text[], p_topics text[], p_limit integer, OUT dropped bigint, OUT requeued bigint)
