@@ -112,9 +112,17 @@ COMMENT ON FUNCTION pgpush_notification_deleted() IS 'Internal: trigger; batches
 CREATE OR REPLACE FUNCTION pgpush_notification_truncated() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp
 AS $$
+DECLARE
+    t text;
 BEGIN
     -- With RESTART IDENTITY the same numbers come again: what is left of the old ones would be taken for theirs.
-    TRUNCATE notification_batches, delivery_failures, proposed_deactivations;
+    FOREACH t IN ARRAY ARRAY['notification_batches', 'delivery_failures', 'proposed_deactivations'] LOOP
+        BEGIN
+            EXECUTE format('TRUNCATE %I', t);
+        EXCEPTION WHEN object_in_use THEN
+            NULL;  -- named in the same TRUNCATE, and empty already
+        END;
+    END LOOP;
     RETURN NULL;
 END
 $$;
