@@ -132,7 +132,7 @@ extension Lane {
         case .notifications: claim = try await claims.claimNotifications(request)
         case .broadcasts: claim = try await claims.claimBroadcasts(request)
         }
-        if kind == .notifications { walk.claimed(claim.units, asked) }
+        if kind == .notifications { walk.claimed(claim.units, asked, at: loop.now) }
         let found = claim.units.reduce(into: [:]) { $0[$1.content.app, default: 0] += 1 }
         shares.learn(kind, asked, found: found)
         // Whoever hears of a pause for the first time has not asked yet whether it is time for a probe.

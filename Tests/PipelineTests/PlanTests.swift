@@ -182,16 +182,28 @@ import Testing
 
     @Test("the walk over due rows begins where a full claim began, and at the head after one that was not full")
     func dueWalk() {
+        let start = MonotonicTime(nanoseconds: 1_000_000_000)
+        let at = { (seconds: Int) in start.advanced(by: .seconds(seconds)) }
         var walk = DueWalk()
         let asked = asking([2, 1, 5])
-        walk.claimed([unit("app0", due: 7), unit("app1", due: 5), unit("app0", due: 6), unit("app2", due: 1)], asked)
+        walk.claimed(
+            [unit("app0", due: 7), unit("app1", due: 5), unit("app0", due: 6), unit("app2", due: 1)], asked,
+            at: at(0))
         #expect(
             walk.since == ["app0": DueMark(time: 6, notification: 1), "app1": DueMark(time: 5, notification: 1)])
         // Who was not asked for keeps its place.
-        walk.claimed([unit("app0", due: 9)], Array(asked.prefix(1)))
+        walk.claimed([unit("app0", due: 9)], Array(asked.prefix(1)), at: at(1))
         #expect(walk.since == ["app1": DueMark(time: 5, notification: 1)])
-        walk.claimed([], asked)
+        walk.claimed([], asked, at: at(2))
         #expect(walk.since.isEmpty)
+        // However full the claims are, half a minute later the head is looked at.
+        let full = [unit("app0", due: 7), unit("app0", due: 6)]
+        walk.claimed(full, Array(asked.prefix(1)), at: at(29))
+        #expect(walk.since["app0"] != nil)
+        walk.claimed(full, Array(asked.prefix(1)), at: at(30))
+        #expect(walk.since.isEmpty)
+        walk.claimed(full, Array(asked.prefix(1)), at: at(31))
+        #expect(walk.since["app0"] != nil)
     }
 
     private func unit(_ app: String, due: Int64) -> WorkUnit {
