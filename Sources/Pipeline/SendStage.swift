@@ -32,6 +32,8 @@ final class SendStage: HTTP2RequestHandler {
     let logger: Logger
     let counters: LaneCounters
     var random = SystemRandomNumberGenerator()
+    /// A fault of a whole broadcast is said once a minute.
+    var concerns = LogLimiter<String>(interval: .seconds(60))
 
     /// Scopes that must not be sent to, by the database and by what this lane has just met.
     private(set) var pauses: Set<ScopePause> = []
@@ -44,6 +46,8 @@ final class SendStage: HTTP2RequestHandler {
     private(set) var batchesInWork = 0
     /// Notifications that Apple refuses for everybody, with its reason, until that is written down.
     var givenUp: [Int64: String] = [:]
+    /// Notifications that the database does not want to be given up: somebody has accepted them.
+    private var keptUp: Set<Int64> = []
     /// One has come up in this turn; what is left of it is stopped at the end of the turn.
     private var mustStopGivenUp = false
 
@@ -171,8 +175,10 @@ final class SendStage: HTTP2RequestHandler {
     /// Gives a notification up for everybody, if that is what the answers to this unit say.
     func considerGivingUp(_ unit: UnitInWork, _ reason: String) {
         let id = unit.work.key.notification
-        guard givenUp[id] == nil,
-            HopelessRule.givesUp(hopeless: unit.hopeless, devices: unit.count, isAccepted: unit.hasAcceptance),
+        guard givenUp[id] == nil, !keptUp.contains(id), !unit.hasAcceptance,
+            HopelessRule.givesUp(
+                unit.segments.map { (hopeless: $0.hopeless, devices: $0.range.count) },
+                isWhole: unit.work.key.batch == 0),
             !units.contains(where: { $0?.work.key.notification == id && $0?.hasAcceptance == true })
         else { return }
         givenUp[id] = reason
@@ -184,6 +190,13 @@ final class SendStage: HTTP2RequestHandler {
     func forgetGivenUp(_ notifications: Set<Int64>) {
         let working = Set(units.lazy.compactMap { $0?.work.key.notification })
         for id in notifications.subtracting(working) { givenUp[id] = nil }
+    }
+
+    /// A notification is not to be given up whatever comes.
+    func keepUp(_ notification: Int64) {
+        // One that is forgotten costs a question to the database.
+        if keptUp.count >= 1000 { keptUp.removeAll() }
+        keptUp.insert(notification)
     }
 
     private func stopGivenUp() {

@@ -21,6 +21,8 @@ struct UnitSegment {
     var again: [Int] = []
     /// Devices that are never sent to.
     var leftOut: Set<Int> = []
+    /// How many devices got an answer that every other of this environment would get.
+    var hopeless = 0
 
     init(environment: PushEnvironment, range: Range<Int>) {
         self.environment = environment
@@ -90,8 +92,6 @@ enum DeviceMark: UInt8 {
     var settlement: UnitSettlement
     /// When it is written back in the middle, if it has not ended by then.
     var checkpointAt = MonotonicTime.distantFuture
-    /// How many devices got an answer that every other would get.
-    var hopeless = 0
     /// Whether a checkpoint has written an acceptance.
     var hasSettledAcceptance = false
 

@@ -5,15 +5,18 @@ package enum HopelessRule {
     /// One answer may be an accident of one device.
     package static let threshold = 3
 
-    /// Whether the rest of a unit, and of its notification, would be sent in vain.
+    /// Whether the rest of a unit, and of its notification, would be sent in vain, as long as nobody has accepted it.
+    ///
+    /// Apple's two environments need not agree: what only one of them has refused is not given up for the other.
     ///
     /// - Parameters:
-    ///   - hopeless: How many devices of the unit got an answer that every other device would get
-    ///     (`NotificationFate.hopeless`).
-    ///   - devices: How many devices the unit has.
-    ///   - isAccepted: Whether Apple is known to have accepted the notification for any device.
+    ///   - environments: For each environment that the unit sends to, how many devices it has there, and how many of them got
+    ///     an answer that every other would get (`NotificationFate.hopeless`).
+    ///   - isWhole: Whether the unit is the whole notification; a part must have as many such answers as it takes.
     /// - Returns: True when it should be given up.
-    package static func givesUp(hopeless: Int, devices: Int, isAccepted: Bool) -> Bool {
-        !isAccepted && hopeless >= min(threshold, max(devices, 1))
+    package static func givesUp(_ environments: [(hopeless: Int, devices: Int)], isWhole: Bool) -> Bool {
+        let concerned = environments.filter { $0.devices > 0 }
+        guard !concerned.isEmpty else { return false }
+        return concerned.allSatisfy { $0.hopeless >= (isWhole ? min(threshold, $0.devices) : threshold) }
     }
 }

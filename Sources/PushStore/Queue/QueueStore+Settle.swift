@@ -66,14 +66,16 @@ extension QueueStore {
         _ = try await run("finalise", parameters)
     }
 
-    /// Gives up what is left of notifications whose content or channel Apple refuses for everybody, each with its reason.
+    /// Gives up what is left of a notification whose content or channel Apple refuses for everybody, with its reason.
     ///
-    /// Units that somebody holds end by themselves; a notification of which something was accepted is left as it is.
-    package func giveUpRest(_ notifications: [Int64], reasons: [String]) async throws(PostgresError) {
+    /// Units that somebody holds end by themselves.
+    ///
+    /// - Returns: Whether that was done: not where something was accepted, nor where another worker has done it.
+    package func giveUpRest(_ notification: Int64, reason: String) async throws(PostgresError) -> Bool {
         var parameters = PostgresParameters()
-        parameters.add(notifications)
-        parameters.add(reasons)
-        _ = try await run("give_up_rest", parameters)
+        parameters.add([notification])
+        parameters.add([reason])
+        return try await run("give_up_rest", parameters).int(0, 0) > 0
     }
 
     /// Gives back whatever is leased to this owner beside `known`; returns how many units.
