@@ -10,7 +10,7 @@ extension Lane {
     /// Looks at the statuses every two seconds while something is being sent, and renews when it is time.
     func keepLoop() async {
         while phase != .ended {
-            if stage.devicesInWork == 0 {
+            if stage.devicesInWork == 0, !isWriteHeldUp {
                 isKeeperIdle = true
                 _ = await mayKeep.wait()
                 isKeeperIdle = false
@@ -20,6 +20,7 @@ extension Lane {
             stage.giveUpUnreachable(for: settings.unreachableLimit)
             do throws(PostgresError) {
                 try await renewDue()
+                try await renewWaiting()
                 try await lookAround()
             } catch {
                 guard phase != .ended else { return }

@@ -37,6 +37,7 @@ extension Lane {
             repeat {
                 await settle(ended.take(Self.settleLimit), stage.checkpoints())
             } while !ended.units.isEmpty
+            await settleAside()
         }
         phase = .ended
         settles.close()
@@ -48,7 +49,7 @@ extension Lane {
 
     /// Waits until something has ended, or it may be time for a checkpoint.
     private func waitForResults() async {
-        isSettlerIdle = stage.batchesInWork == 0
+        isSettlerIdle = stage.batchesInWork == 0 && aside.isEmpty
         _ = await ended.signal.wait(isSettlerIdle ? nil : settings.checkpointInterval / 4)
         isSettlerIdle = false
     }
@@ -67,11 +68,13 @@ extension Lane {
     /// Writes one bundle back, however long the database is away: a result is never thrown away while the lane lives.
     private func settle(_ units: [UnitInWork], _ checkpoints: [(unit: UnitInWork, checkpoint: Checkpoint)]) async {
         guard !units.isEmpty || !checkpoints.isEmpty else { return }
-        let devices = units.reduce(0) { $0 + $1.count }
-        settling += devices
+        settling += units.reduce(0) { $0 + $1.count }
         defer {
-            settling -= devices
-            for unit in units { loads.letGo(unit) }
+            let waiting = Set(aside.map { ObjectIdentifier($0.unit) })
+            for unit in units where !waiting.contains(ObjectIdentifier(unit)) {
+                settling -= unit.count
+                loads.letGo(unit)
+            }
         }
         // What is given up for everybody is not released: somebody would claim it again before that is written down.
         let isUntouched = { (unit: UnitInWork) in
@@ -91,14 +94,16 @@ extension Lane {
     }
 
     /// Returns what the database said about the reports that it took.
-    private func write(_ reports: [UnitReport]) async -> [SettledUnit] {
+    func write(_ reports: [UnitReport]) async -> [SettledUnit] {
         guard !reports.isEmpty else { return [] }
         let settlements = reports.map(\.settlement)
         let pauses = stage.newPauses
+        var slowly = Duration.seconds(1)
         while true {
             let asked = BootTime(nanoseconds: SystemClock.bootNanoseconds)
             do throws(PostgresError) {
                 let (settled, stored) = try await settles.settle(settlements, pauses: pauses)
+                needsRepair = false
                 stage.pausesStored(pauses)
                 if let stored { stage.learnPauses(stored) }
                 take(settled, reports, asked: asked)
@@ -113,7 +118,10 @@ extension Lane {
                     // Perhaps it is too much for the database at present.
                     await pauseAfter(error, "settle took too long, will be repeated in parts")
                     return await writeHalves(reports)
-                case .retry, .alarm: await pauseAfter(error, "settle failed, will be repeated")
+                case .retry: await pauseAfter(error, "settle failed, will be repeated")
+                // Who is to drain and return has waited a minute by then; the leases end by themselves.
+                case .alarm where settings.once && slowly >= .seconds(60): return abandon(reports)
+                case .alarm: await waitForRepair(error, &slowly)
                 case .isolate, .report: return await writeApart(reports, error)
                 }
                 guard MonotonicTime.now() < abandonBy else { return abandon(reports) }
@@ -166,7 +174,10 @@ extension Lane {
             "a result could not be written",
             [.notification: report.unit.work.key.notification, .error: error.description, .sqlState: error.sqlState])
         // Without the ledger and the retirements: what was sent must be known as sent, or it will be sent again.
-        guard !report.settlement.failures.isEmpty || !report.settlement.retirements.isEmpty else { return [] }
+        guard !report.settlement.failures.isEmpty || !report.settlement.retirements.isEmpty else {
+            _ = setAside(report)
+            return []
+        }
         report.settlement.failures = []
         report.settlement.retirements = []
         report.settlement.proposals = []
@@ -181,7 +192,7 @@ extension Lane {
     }
 
     /// The process must end; the leases of these units end by themselves, and what was sent of them is sent again.
-    private func abandon(_ reports: [UnitReport]) -> [SettledUnit] {
+    func abandon(_ reports: [UnitReport]) -> [SettledUnit] {
         logger.error("results could not be written before the end", [.units: reports.count])
         return []
     }
@@ -212,13 +223,14 @@ extension Lane {
         let concerned = Set(settled.lazy.map(\.key.notification)).intersection(stage.givenUp.keys)
         guard !concerned.isEmpty else { return }
         let open = Set(settled.lazy.filter { !$0.status.isFinal }.map(\.key.notification))
-        let ids = concerned.intersection(open).sorted()
-        if !ids.isEmpty {
-            let reasons = ids.map { stage.givenUp[$0] ?? "" }
+        for id in concerned.intersection(open).sorted() {
+            let reason = stage.givenUp[id] ?? ""
             do throws(PostgresError) {
-                try await settles.giveUpRest(ids, reasons: reasons)
-                for (id, reason) in zip(ids, reasons) {
+                if try await settles.giveUpRest(id, reason: reason) {
                     logger.error("a notification is given up", [.notification: id, .reason: reason])
+                } else {
+                    // Another worker knows better; whom Apple refuses it for, it is refused for one by one.
+                    stage.keepUp(id)
                 }
             } catch {
                 // What was given back is claimed again in a while, and refused again.
@@ -229,7 +241,7 @@ extension Lane {
     }
 
     /// In a transaction of its own, after the settle: two settles at once do not see each other's batches.
-    private func finalise(_ settled: [SettledUnit]) async {
+    func finalise(_ settled: [SettledUnit]) async {
         let open = Set(settled.lazy.filter { !$0.status.isFinal }.map(\.key.notification)).sorted()
         guard !open.isEmpty else { return }
         do throws(PostgresError) {

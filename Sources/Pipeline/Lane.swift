@@ -58,8 +58,14 @@ actor Lane {
     var wasCutOff = false
     /// After the grace time and a little more nothing is waited for any longer.
     var abandonBy = MonotonicTime.distantFuture
-    /// Devices whose results are being written at this moment.
+    /// Devices whose results are being written at this moment, or were put aside.
     var settling = 0
+    /// Results that the database has refused, and when they are written again.
+    var aside: [UnitReport] = []
+    var asideDue = MonotonicTime.distantFuture
+    /// Whether nothing can be written until somebody mends the database.
+    var needsRepair = false
+    var waitingRenewed = MonotonicTime.now()
     var random = SystemRandomNumberGenerator()
     /// Hears when retries fall due that have just been written down: the poll may have planned to sleep beyond that.
     private(set) var retryPlanned: @Sendable (MonotonicTime) -> Void = { _ in }

@@ -7,6 +7,8 @@ extension LogKey {
     static let environment = LogKey("app.environment")
     static let topic = LogKey("app.topic")
     static let reason = LogKey("reason")
+    static let status = LogKey("http.status")
+    static let omitted = LogKey("records.omitted")
     static let notification = LogKey("notification.id")
     static let units = LogKey("units.count")
     static let sqlState = LogKey("db.sqlstate")

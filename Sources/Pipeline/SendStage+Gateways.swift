@@ -94,7 +94,7 @@ extension SendStage {
     /// A connection was ended because of the credential or the environment: everything of that scope waits.
     func hold(_ feed: PushFeed, _ scope: PauseScope, _ reason: String) {
         let pause = ScopePause(
-            app: feed.app, environment: scope.namesEnvironment ? feed.environment : nil, topic: nil, reason: reason)
+            app: feed.app, environment: feed.environment, topic: nil, reason: reason)
         self.pause(pause)
         // Whoever was to find out has found out.
         for unit in unitsInWork where unit.isProbe {

@@ -5,6 +5,7 @@ import HTTP2
 import PushModel
 import PushStore
 import Reactor
+import Telemetry
 
 extension SendStage {
     /// Books the end of one request.
@@ -18,6 +19,7 @@ extension SendStage {
         if case .answered = outcome { counters.counts.notAccepted += 1 }
         feed?.ended(PushFeed.tag(unit, index), outcome, result)
         if case .deactivate(let asOf) = result.verdict.device { retire(unit, index, result, asOf) }
+        report(result, unit, index)
         switch result.verdict.request {
         case .accepted: acceptedByApple(unit, index)
         case .rejected where result.verdict.device == .propose: propose(unit, index, result)
@@ -27,6 +29,26 @@ extension SendStage {
         case .unknown: unanswered(unit, index, result)
         case .hold(let scope): hold(unit, index, result, scope)
         }
+    }
+
+    /// What a person has to put right is not one line among those of dead tokens; a pause says so itself.
+    private func report(_ result: PushResult, _ unit: UnitInWork, _ index: Int) {
+        if case .hold = result.verdict.request { return }
+        let message: StaticString
+        switch result.verdict.concern {
+        case .none: return
+        case .configuration: message = "Apple says that something is set up wrong"
+        case .defect: message = "Apple refuses what should not have been sent"
+        }
+        let app = unit.work.content.app
+        guard let omitted = concerns.admit("\(app) \(result.label)", at: loop.now.nanoseconds) else { return }
+        logger.error(
+            message,
+            [
+                .app: app, .environment: unit.environment(of: index).rawValue, .topic: unit.topic,
+                .notification: unit.work.key.notification, .status: result.status, .reason: result.label,
+                .omitted: omitted,
+            ])
     }
 
     private func acceptedByApple(_ unit: UnitInWork, _ index: Int) {
@@ -42,7 +64,7 @@ extension SendStage {
         book(unit, index, result, isFinal: true)
         unit.decided(index, .rejected)
         guard result.verdict.notification == .hopeless else { return }
-        unit.hopeless += 1
+        unit.segments[unit.segment(of: index)].hopeless += 1
         considerGivingUp(unit, result.label)
     }
 
@@ -108,7 +130,7 @@ extension SendStage {
     /// The fault is not the device's: it waits, uncharged, until its scope is sent to again.
     private func hold(_ unit: UnitInWork, _ index: Int, _ result: PushResult, _ scope: PauseScope) {
         let pause = ScopePause(
-            app: unit.work.content.app, environment: scope.namesEnvironment ? unit.environment(of: index) : nil,
+            app: unit.work.content.app, environment: unit.environment(of: index),
             topic: scope.namesTopic ? unit.topic : nil, reason: result.label)
         holdAgain(unit, index, result)
         self.pause(pause)

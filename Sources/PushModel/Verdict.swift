@@ -93,11 +93,7 @@ package enum PauseScope: Sendable, Hashable, CaseIterable {
     case environment
     /// One topic of the app in this environment.
     case topic
-    /// The app everywhere.
-    case app
 
-    /// Whether the pause names the environment; without, it holds for both.
-    package var namesEnvironment: Bool { self != .app }
     /// Whether the pause names the topic; without, it holds for all.
     package var namesTopic: Bool { self == .topic }
 }
@@ -109,15 +105,6 @@ package enum DeviceFate: Sendable, Hashable {
     case deactivate(asOf: Int64?)
     /// Looks dead, but a mistake in the configuration looks the same: applied only when the window of its scope closes calm.
     case propose
-}
-
-extension DeviceFate {
-    /// The time before which a device must have been registered to be deactivated, milliseconds since 1970.
-    ///
-    /// A time later than the sending is no better than the sending: whoever registered after that has a living token.
-    package static func registeredBefore(asOf timestamp: Int64?, sentAt: Int64) -> Int64 {
-        min(timestamp ?? sentAt, sentAt)
-    }
 }
 
 /// What becomes of the rest of the notification.

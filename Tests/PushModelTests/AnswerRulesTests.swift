@@ -180,10 +180,6 @@ private let expectedAnswers: [ExpectedAnswer] = [
     @Test func F14_timeOfA410() {
         #expect(
             AnswerRules.verdict(PushAnswer(status: 410, reason: "Unregistered")).device == .deactivate(asOf: nil))
-        // Later than the sending counts as the sending, absent too.
-        #expect(DeviceFate.registeredBefore(asOf: nil, sentAt: 50) == 50)
-        #expect(DeviceFate.registeredBefore(asOf: 40, sentAt: 50) == 40)
-        #expect(DeviceFate.registeredBefore(asOf: 60, sentAt: 50) == 50)
     }
 
     @Test func F09_tooManyTokenUpdatesKeepTheTokenAndEveryRow() {
@@ -240,7 +236,6 @@ private let expectedAnswers: [ExpectedAnswer] = [
 
     @Test func scopesNameWhatTheyCover() {
         #expect(PauseScope.allCases.filter(\.namesTopic) == [.topic])
-        #expect(PauseScope.allCases.filter { !$0.namesEnvironment } == [.app])
     }
 
     @Test func endsWithoutAnswer() {
