@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=$1
 shift
+export PGPUSH_SANITIZER=$kind
 flags=(--scratch-path ".build/$kind" --sanitize "$kind" --explicit-target-dependency-import-check error)
 
 reports=$(mktemp -d)

@@ -91,7 +91,8 @@ import Testing
             #expect(try rig.row(id) == NotificationRow("sent", 500, accepted: 500))
             let counts = try await rig.simulator.counts()
             #expect(counts.distinctAccepted == 500 && counts.repeatedAccepted == 0)
-            #expect(counts.opened == 1)
+            // One that seems silent on a busy machine is replaced; nothing more.
+            #expect(counts.opened <= 2)
             try rig.expectNothingCharged()
         }
     }
