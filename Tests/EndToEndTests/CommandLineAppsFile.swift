@@ -70,6 +70,40 @@ import Testing
         #expect(found?.contains("(\(Self.path)), line") == true)
     }
 
+    @Test("never shows a key that was put into it, or in its place, and no text stops the reader", arguments: 1...40)
+    func confidential(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        let secret = "MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg"
+        let whole = Array(
+            #"{"key_path": "\#(secret)", "apps": [{"name": "shop", "key": "\#(secret)", "bundle_id": "com.example.shop", "key_id": "\#(secret)", "team_id": ["\#(secret)", 1.5e3, null, "\u00e4"]}]}"#
+                .utf8)
+        for _ in 0..<250 {
+            var bytes = whole
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                let place = Int.random(in: 0..<bytes.count, using: &random)
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: bytes[place] = UInt8.random(in: 0...255, using: &random)
+                case 1: bytes.remove(at: place)
+                case 2: bytes.insert(#"{}[]:,"\u/"#.utf8.randomElement(using: &random) ?? 0, at: place)
+                default: bytes.removeSubrange(place...)
+                }
+                if bytes.isEmpty { bytes = [0x7b] }
+            }
+            let text = String(decoding: bytes, as: UTF8.self)
+            let said = problem(text) ?? ""
+            #expect(!said.contains(secret.prefix(20)) && !said.contains(secret.suffix(20)), "\(said)")
+        }
+        for text in [String(decoding: whole, as: UTF8.self), "-----BEGIN PRIVATE KEY-----\n\(secret)", secret + secret]
+        {
+            do throws(ConfigurationError) {
+                _ = try ConfigurationFile(path: text)
+                Issue.record("that is no path")
+            } catch {
+                #expect(!"\(error)".contains(secret))
+            }
+        }
+    }
+
     @Test func notText() { #expect(throws: JSONFault.self) { try JSONReader.read([0x22, 0xff, 0x22]) } }
 
     @Test("means what JSON means") func values() throws {

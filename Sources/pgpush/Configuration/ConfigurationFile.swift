@@ -11,6 +11,7 @@
 // What stands beside "apps" holds for every app that does not say otherwise. Read strictly: a name that is not known is a mistake,
 // since a misspelt setting that is passed over does its harm much later. Secrets are named by path and do not stand in it.
 
+import APNs
 import PushStore
 
 /// What the configuration file says, as it stands there.
@@ -50,6 +51,12 @@ struct ConfigurationFile: Equatable {
 
     /// Reads and checks the file; what its settings mean, others find out.
     init(path: String) throws(ConfigurationError) {
+        // Whatever was put there instead of a path, nobody is shown it.
+        guard !SettingText.looksLikeKey(path), !path.contains("{") else {
+            throw ConfigurationError(
+                variable: "PGPUSH_CONFIG", problem: "holds a text instead of a path",
+                remedy: "put the text into a file and name that")
+        }
         let text: String
         do {
             // A hyphen is a name like any other here.
@@ -158,7 +165,7 @@ struct ConfigurationFile: Equatable {
             let hint = meant ?? "; known are \(known.joined(separator: ", "))"
             return JSONFault(
                 line: member.line,
-                problem: "\"\(DisplayText.cleaned(String(member.key.prefix(40))))\" is not known \(place)\(hint)")
+                problem: "\(JSONMember.shown(member.key)) is not known \(place)\(hint)")
         }
 
         private static func text(_ member: JSONMember) throws(JSONFault) -> String {

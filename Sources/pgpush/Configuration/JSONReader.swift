@@ -36,6 +36,11 @@ struct JSONMember: Equatable {
     /// Where the key stands.
     let line: Int
     let node: JSONNode
+
+    /// A name as messages say it. What is longer than any name of ours may be a key in the wrong place.
+    static func shown(_ name: String) -> String {
+        name.utf8.count <= 24 ? "\"\(DisplayText.cleaned(name))\"" : "a name of \(name.utf8.count) bytes"
+    }
 }
 
 /// What is wrong with a JSON text.
@@ -112,10 +117,10 @@ struct JSONReader {
             let key = try text()
             if let first = members.first(where: { $0.key == key }) {
                 throw JSONFault(
-                    line: start, problem: "\"\(key)\" stands here a second time (first on line \(first.line))")
+                    line: start, problem: "\(JSONMember.shown(key)) stands here a second time (first on line \(first.line))")
             }
             skipBlanks()
-            guard take(":") else { throw fault("a colon is expected after \"\(key)\"") }
+            guard take(":") else { throw fault("a colon is expected after \(JSONMember.shown(key))") }
             members.append(JSONMember(key: key, line: start, node: try node()))
             skipBlanks()
         } while take(",")
