@@ -1,6 +1,7 @@
 // OpenSSL 3; macros and variadic functions that Swift cannot call stand here as inline functions.
 #pragma once
 #include <signal.h>
+#include <time.h>
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
@@ -47,4 +48,94 @@ static inline int pgpush_x509_add_extension(X509 *subject, X509 *issuer, int nid
     int added = X509_add_ext(subject, extension, -1);
     X509_EXTENSION_free(extension);
     return added;
+}
+
+// The contents of a PKCS#12 file as PEM: its certificate, those above it, the key without encryption. `legacy`: in a library
+// context of its own that also knows the ciphers of old exports (RC2, single DES), which OpenSSL 3 keeps out of the common one.
+enum pgpush_pkcs12_result {
+    PGPUSH_PKCS12_READ,
+    PGPUSH_PKCS12_NOT_ONE,
+    PGPUSH_PKCS12_PASSWORD,
+    PGPUSH_PKCS12_CIPHER,
+    PGPUSH_PKCS12_NO_KEY,
+    PGPUSH_PKCS12_NO_CERTIFICATE,
+    PGPUSH_PKCS12_NO_LEGACY,
+};
+
+static inline int pgpush_pkcs12_write(PKCS12 *file, const char *password, BIO *output) {
+    EVP_PKEY *key = NULL;
+    X509 *certificate = NULL;
+    STACK_OF(X509) *others = NULL;
+    if (PKCS12_mac_present(file) && !PKCS12_verify_mac(file, password, -1)) {
+        // No password and an empty one are not the same to this format.
+        if (password[0] != 0 || !PKCS12_verify_mac(file, NULL, 0)) return PGPUSH_PKCS12_PASSWORD;
+        password = NULL;
+    }
+    if (!PKCS12_parse(file, password, &key, &certificate, &others)) return PGPUSH_PKCS12_CIPHER;
+    int result = PGPUSH_PKCS12_READ;
+    if (key == NULL) result = PGPUSH_PKCS12_NO_KEY;
+    if (certificate == NULL && result == PGPUSH_PKCS12_READ) result = PGPUSH_PKCS12_NO_CERTIFICATE;
+    if (result == PGPUSH_PKCS12_READ) {
+        int written = PEM_write_bio_X509(output, certificate);
+        for (int i = 0; written && i < sk_X509_num(others); i++) written = PEM_write_bio_X509(output, sk_X509_value(others, i));
+        written = written && PEM_write_bio_PKCS8PrivateKey(output, key, NULL, NULL, 0, NULL, NULL);
+        if (!written) result = PGPUSH_PKCS12_CIPHER;
+    }
+    EVP_PKEY_free(key);
+    X509_free(certificate);
+    sk_X509_pop_free(others, X509_free);
+    return result;
+}
+
+static inline int pgpush_pkcs12_to_pem(BIO *input, const char *password, int legacy, BIO *output) {
+    OSSL_LIB_CTX *context = NULL;
+    OSSL_PROVIDER *common = NULL, *old = NULL;
+    PKCS12 *file = NULL;
+    int result = PGPUSH_PKCS12_NO_LEGACY;
+    if (legacy) {
+        context = OSSL_LIB_CTX_new();
+        if (context != NULL) common = OSSL_PROVIDER_load(context, "default");
+        if (context != NULL) old = OSSL_PROVIDER_load(context, "legacy");
+        if (common == NULL || old == NULL || (file = PKCS12_init_ex(NID_pkcs7_data, context, NULL)) == NULL) goto end;
+    }
+    // d2i frees what it was given when it fails.
+    file = d2i_PKCS12_bio(input, legacy ? &file : NULL);
+    result = file == NULL ? PGPUSH_PKCS12_NOT_ONE : pgpush_pkcs12_write(file, password, output);
+    PKCS12_free(file);
+end:
+    OSSL_PROVIDER_unload(old);
+    OSSL_PROVIDER_unload(common);
+    OSSL_LIB_CTX_free(context);
+    return result;
+}
+
+// An extension that OpenSSL has no name for; `der` is its value.
+static inline int pgpush_x509_add_raw_extension(X509 *subject, const char *oid, const unsigned char *der, int length) {
+    ASN1_OBJECT *object = OBJ_txt2obj(oid, 1);
+    ASN1_OCTET_STRING *value = ASN1_OCTET_STRING_new();
+    int added = 0;
+    if (object != NULL && value != NULL && ASN1_OCTET_STRING_set(value, der, length)) {
+        X509_EXTENSION *extension = X509_EXTENSION_create_by_OBJ(NULL, object, 0, value);
+        added = extension != NULL && X509_add_ext(subject, extension, -1);
+        X509_EXTENSION_free(extension);
+    }
+    ASN1_OCTET_STRING_free(value);
+    ASN1_OBJECT_free(object);
+    return added;
+}
+
+// The value of an extension, owned by the certificate; NULL when it is not there.
+static inline const ASN1_OCTET_STRING *pgpush_x509_extension(X509 *certificate, const char *oid) {
+    ASN1_OBJECT *object = OBJ_txt2obj(oid, 1);
+    int place = object == NULL ? -1 : X509_get_ext_by_OBJ(certificate, object, -1);
+    ASN1_OBJECT_free(object);
+    return place < 0 ? NULL : X509_EXTENSION_get_data(X509_get_ext(certificate, place));
+}
+
+static inline void pgpush_free(void *memory) { OPENSSL_free(memory); }
+
+// Seconds since 1970; 0 for a time that cannot be read.
+static inline long long pgpush_asn1_unix_time(const ASN1_TIME *time) {
+    struct tm parts;
+    return time != NULL && ASN1_TIME_to_tm(time, &parts) ? (long long)timegm(&parts) : 0;
 }

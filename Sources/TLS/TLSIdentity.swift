@@ -30,6 +30,13 @@ import COpenSSL
         }
     }
 
+    /// Takes over objects that belong together.
+    init(adopting certificate: OpaquePointer, chain: [OpaquePointer], key: OpaquePointer) {
+        unsafe self.certificate = certificate
+        unsafe self.chain = chain
+        unsafe self.key = key
+    }
+
     deinit {
         unsafe X509_free(certificate)
         unsafe chain.forEach { unsafe X509_free($0) }
