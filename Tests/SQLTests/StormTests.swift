@@ -198,6 +198,9 @@ import Testing
                 "SELECT error, accepted_count, rejected_count, sent_at IS NULL FROM scheduled_notifications ORDER BY id"
             )
                 == [["BadDeviceToken", "0", "1", "t"], [nil, "1", "1", "f"]])
+        // Nothing of it stays behind.
+        try database.psql("DELETE FROM scheduled_notifications")
+        #expect(try database.number("SELECT count(*) FROM notification_batches") == 0)
         // Cancelled meanwhile it ends as such.
         let cancelled = try database.notify("user_id", "'m4'")
         let unit = try worker.claim()[0]

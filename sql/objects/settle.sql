@@ -66,6 +66,8 @@ BEGIN
                            THEN now() - u.accepted_age * interval '1 ms' ELSE n.sent_at END,
             finished_at = CASE WHEN u.done AND NOT u.again THEN now() END,
             error = CASE WHEN u.accepted > 0 THEN NULL ELSE u.error END,
+            -- with one that is more than 0 it has rows in notification_batches
+            batch_seq = CASE WHEN u.done AND u.again THEN greatest(n.batch_seq, 1) ELSE n.batch_seq END,
             device_count = n.device_count + CASE WHEN u.done THEN u.accepted + u.rejected + u.unknown ELSE 0 END,
             accepted_count = n.accepted_count + CASE WHEN u.done THEN u.accepted ELSE 0 END,
             rejected_count = n.rejected_count + CASE WHEN u.done THEN u.rejected ELSE 0 END,

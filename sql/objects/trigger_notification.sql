@@ -120,7 +120,7 @@ BEGIN
         BEGIN
             EXECUTE format('TRUNCATE %I', t);
         EXCEPTION WHEN object_in_use THEN
-            NULL;  -- named in the same TRUNCATE, and empty already
+            EXECUTE format('DELETE FROM %I', t);  -- empty already where the same TRUNCATE names it
         END;
     END LOOP;
     RETURN NULL;
