@@ -66,7 +66,7 @@ actor Lane {
     /// Whether nothing can be written until somebody mends the database.
     var needsRepair = false
     var waitingRenewed = MonotonicTime.now()
-    var random = SystemRandomNumberGenerator()
+    var random = Chance()
     /// Hears when retries fall due that have just been written down: the poll may have planned to sleep beyond that.
     private(set) var retryPlanned: @Sendable (MonotonicTime) -> Void = { _ in }
 

@@ -42,7 +42,7 @@ final class PushFeed {
     private var probe: UInt64?
     private var lastAnswer: MonotonicTime?
     private var lastLoss: MonotonicTime?
-    private var random = SystemRandomNumberGenerator()
+    private var random = Chance()
 
     init(
         app: String, environment: PushEnvironment, gateway: Gateway, stage: SendStage, settings: LaneSettings,

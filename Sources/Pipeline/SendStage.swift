@@ -31,7 +31,7 @@ final class SendStage: HTTP2RequestHandler {
     let unreachableLimit: Duration
     let logger: Logger
     let counters: LaneCounters
-    var random = SystemRandomNumberGenerator()
+    var random = Chance()
     /// A fault of a whole broadcast is said once a minute.
     var concerns = LogLimiter<String>(interval: .seconds(60))
 

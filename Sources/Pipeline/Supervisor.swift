@@ -28,7 +28,7 @@ actor Supervisor {
     private var isWakePlanned = false
     private var nextLook = MonotonicTime.distantFuture
     private var heardCancels: [Int64] = []
-    private var random = SystemRandomNumberGenerator()
+    private var random = Chance()
 
     init(
         loop: EventLoop, settings: WorkerSettings, laneSettings: LaneSettings, lanes: [Lane],

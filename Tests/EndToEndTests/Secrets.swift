@@ -126,7 +126,7 @@ import Testing
             // A statement that cannot be right is tried for ever: somebody has to repair it.
             try spy("EXECUTE 'SELECT ' || quote_ident(NEW::text) || ' FROM \"' || NEW::text || '\" nonsense'", rig)
             let worker = try rig.worker(more: loud(rig, format))
-            try await worker.logs("settle failed")
+            try await worker.logs("results cannot be written until")
             try await worker.logs("42622")
             await worker.kill()
             #expect(confidential.found(in: worker.log).isEmpty, "\(worker.log.suffix(4000))")
