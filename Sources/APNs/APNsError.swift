@@ -12,6 +12,8 @@ package struct APNsError: Error, Sendable, Equatable, CustomStringConvertible {
         case malformed
         /// The key is not there, not readable or of the wrong kind.
         case key
+        /// The certificate is not there, not readable, or not for this app.
+        case certificate
         /// A provider token could not be signed.
         case signing
         /// A notification cannot be put into a request.

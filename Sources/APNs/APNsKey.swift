@@ -38,25 +38,3 @@ package struct APNsKey: Sendable {
         return id
     }
 }
-
-/// Everything that is needed to send for one app.
-package struct APNsCredentials: Sendable {
-    package let key: APNsKey
-    /// Topic of the app; push types add their suffix.
-    package let bundleID: String
-
-    package init(key: APNsKey, bundleID: String, bundleIDName: String = "APNS_BUNDLE_ID") throws(APNsError) {
-        let id = SettingText.trimmed(bundleID)
-        let isSound =
-            (1...155).contains(id.utf8.count)
-            && id.utf8.allSatisfy { SettingText.isLetterOrDigit($0) || "-._".utf8.contains($0) }
-            && id.utf8.first != UInt8(ascii: ".") && id.utf8.last != UInt8(ascii: ".")
-        guard isSound else {
-            throw APNsError(
-                .malformed, bundleIDName,
-                "is \(SettingText.shown(id)), but must be the app's bundle id, such as com.example.app")
-        }
-        self.key = key
-        self.bundleID = id
-    }
-}

@@ -2,9 +2,10 @@
 // file under other names. Everything that can be wrong is said in one line that names the setting and what to do; key text is never
 // shown, not even when it stands in the wrong place.
 
+import PushModel
 import TLS
 
-/// The variables of token authentication, and what to call them.
+/// The variables that say who sends, and what to call them.
 package struct CredentialLoader: Sendable {
     static let keyPath = "APNS_KEY_PATH"
     static let keyText = "APNS_KEY"
@@ -12,9 +13,16 @@ package struct CredentialLoader: Sendable {
     static let teamID = "APNS_TEAM_ID"
     static let bundleID = "APNS_BUNDLE_ID"
     static let certificatePath = "APNS_CERT_PATH"
+    static let certificatePassword = "APNS_CERT_PASSWORD"
+    /// A file with the password; not a variable of the environment.
+    package static let certificatePasswordPath = "APNS_CERT_PASSWORD_PATH"
 
     /// All that say who sends; whoever sets one of them in the environment means the app `default`.
-    package static let variables = [keyPath, keyText, keyID, teamID, bundleID]
+    package static let variables = [
+        keyPath, keyText, keyID, teamID, bundleID, certificatePath, certificatePassword,
+    ]
+    /// Those that belong to a key, but for its text.
+    package static let keyVariables = [keyPath, keyID, teamID]
 
     private let variables: [String: String]
     private let names: [String: String]
@@ -29,19 +37,59 @@ package struct CredentialLoader: Sendable {
 
     /// The credentials, or the first thing that is wrong with them.
     ///
-    /// - Returns: Key and bundle id.
+    /// - Returns: Key or certificate, for the environments that it is good for, and bundle id.
     /// - Throws: `APNsError`, whose description is one line for the operator.
     package func load() throws(APNsError) -> APNsCredentials {
-        let privateKey = try readKey()
-        let key = try APNsKey(
-            privateKey: privateKey, keyID: try keyIDText(),
-            teamID: try required(
-                Self.teamID, "the 10 characters on the membership page of the developer account"),
-            keyIDName: name(Self.keyID), teamIDName: name(Self.teamID))
-        return try APNsCredentials(
-            key: key, bundleID: try required(Self.bundleID, "the app's bundle id, such as com.example.app"),
-            bundleIDName: name(Self.bundleID))
+        let credential = try credential()
+        func covering(_ environment: PushEnvironment) -> APNsCredential? {
+            if case .certificate(let certificate) = credential, !certificate.environments.contains(environment) {
+                return nil
+            }
+            return credential
+        }
+        return try credentials(production: covering(.production), sandbox: covering(.sandbox))
     }
+
+    /// These credentials for the app with the bundle id that is set here.
+    ///
+    /// - Throws: `missing` or `malformed` for the bundle id; `certificate` when one is for other apps only.
+    package func credentials(
+        production: APNsCredential?, sandbox: APNsCredential?
+    ) throws(APNsError) -> APNsCredentials {
+        let credentials = try APNsCredentials(
+            production: production, sandbox: sandbox,
+            bundleID: try required(Self.bundleID, "the app's bundle id, such as com.example.app"),
+            bundleIDName: name(Self.bundleID))
+        for case .certificate(let certificate)? in [production, sandbox] {
+            let topics = certificate.topics
+            guard topics.isEmpty || topics.contains(credentials.bundleID) else {
+                throw APNsError(
+                    .certificate, name(Self.bundleID),
+                    "is \(credentials.bundleID), but the certificate is for \(topics.prefix(5).joined(separator: ", "))"
+                )
+            }
+        }
+        return credentials
+    }
+
+    /// The credential, or the first thing that is wrong with it.
+    package func credential() throws(APNsError) -> APNsCredential {
+        if isCertificate { return .certificate(try readCertificate()) }
+        try refusePasswordAlone()
+        return .key(
+            try APNsKey(
+                privateKey: try readKey(), keyID: try keyIDText(),
+                teamID: try required(
+                    Self.teamID, "the 10 characters on the membership page of the developer account"),
+                keyIDName: name(Self.keyID), teamIDName: name(Self.teamID)))
+    }
+
+    /// Whether anything says who sends.
+    package var hasCredential: Bool {
+        [Self.keyPath, Self.keyText, Self.certificatePath].contains { value($0) != nil }
+    }
+
+    var isCertificate: Bool { value(Self.certificatePath) != nil }
 
     /// Everything that is wrong, for a check that shows all at once; empty when `load` works.
     package var problems: [APNsError] {
@@ -49,10 +97,15 @@ package struct CredentialLoader: Sendable {
         func check(_ body: () throws(APNsError) -> Void) {
             do { try body() } catch { problems.append(error) }
         }
-        check { () throws(APNsError) in _ = try readKey() }
-        check { () throws(APNsError) in _ = try APNsKey.identifier(try keyIDText(), name(Self.keyID), "") }
-        check { () throws(APNsError) in
-            _ = try APNsKey.identifier(try required(Self.teamID, "10 characters"), name(Self.teamID), "")
+        if isCertificate {
+            check { () throws(APNsError) in _ = try readCertificate() }
+        } else {
+            check { () throws(APNsError) in try refusePasswordAlone() }
+            check { () throws(APNsError) in _ = try readKey() }
+            check { () throws(APNsError) in _ = try APNsKey.identifier(try keyIDText(), name(Self.keyID), "") }
+            check { () throws(APNsError) in
+                _ = try APNsKey.identifier(try required(Self.teamID, "10 characters"), name(Self.teamID), "")
+            }
         }
         check { () throws(APNsError) in _ = try required(Self.bundleID, "the app's bundle id") }
         if problems.isEmpty { check { () throws(APNsError) in _ = try load() } }
@@ -77,15 +130,12 @@ package struct CredentialLoader: Sendable {
                 .conflict, name(Self.keyPath), "and \(name(Self.keyText)) are both set: keep the one that is meant")
         case (let path?, nil): return try key(atPath: path)
         case (nil, let text?): return try key(fromText: text)
-        case (nil, nil) where value(Self.certificatePath) != nil:
-            throw APNsError(
-                .missing, name(Self.keyPath),
-                "is not set: this version signs in with a key (.p8) only, \(name(Self.certificatePath)) cannot be used yet"
-            )
         case (nil, nil):
             let other = names[Self.keyPath] == nil ? ", or its contents in \(Self.keyText)" : ""
             throw APNsError(
-                .missing, name(Self.keyPath), "is not set: give the path of the .p8 file from Apple\(other)")
+                .missing, name(Self.keyPath),
+                "is not set: give the path of the .p8 file from Apple\(other), or a certificate in \(name(Self.certificatePath))"
+            )
         }
     }
 
@@ -130,10 +180,10 @@ package struct CredentialLoader: Sendable {
     }
 
     /// What messages call a variable.
-    private func name(_ variable: String) -> String { names[variable] ?? variable }
+    func name(_ variable: String) -> String { names[variable] ?? variable }
 
     /// The value when it holds more than blanks.
-    private func value(_ variable: String) -> String? {
+    func value(_ variable: String) -> String? {
         guard let text = variables[variable], !SettingText.trimmed(text).isEmpty else { return nil }
         return text
     }

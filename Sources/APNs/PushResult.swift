@@ -67,7 +67,8 @@ package struct PushResult: Sendable, Equatable {
         case .connectionLost, .goAway, .pingTimeout, .reset, .protocolError, .closed: "ConnectionLost"
         case .unsendable: "Unsendable"
         case .withdrawn: "Withdrawn"
-        case .resolve, .connect, .proxy, .connectTimeout, .verification, .handshake, .alpn: "NotReachable"
+        case .resolve, .connect, .proxy, .connectTimeout, .verification, .alert, .handshake, .alpn:
+            "NotReachable"
         }
     }
 }

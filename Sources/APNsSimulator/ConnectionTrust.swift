@@ -32,6 +32,8 @@ package struct ConnectionTrust: Sendable {
     package private(set) var boundKey: RegisteredKey?
     /// What the connection answers for the rest of its life, once wedged.
     package private(set) var wedge: Rejection?
+    /// Takes the place of provider tokens, which are not looked at then.
+    package var certificate: ClientCertificate?
     private var current: String?
     private var since = MonotonicTime(nanoseconds: 0)
 

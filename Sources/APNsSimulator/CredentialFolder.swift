@@ -4,6 +4,7 @@
 //     DIR/ca.pem  ca.key              the authority: senders trust ca.pem
 //     DIR/server.pem  server.key      for localhost, 127.0.0.1 and ::1
 //     DIR/AuthKey_<key id>.p8         the sender's key
+//     DIR/client-<bundle id>.pem .p12 the sender's certificate, for both environments; the password of the .p12 is "simulator"
 
 import Glibc
 package import TLS
@@ -53,7 +54,9 @@ package struct CredentialFolder: Sendable {
     package func serverContext(_ face: TLSFace) throws -> TLSServerContext {
         do throws(TLSError) {
             let (chain, key) = try identity(face.certificate)
-            return try TLSServerContext(certificateChainPEM: chain, privateKeyPEM: key, alpn: face.alpn.names)
+            // Whoever shows a certificate must have it from here; whoever shows none is known by his tokens.
+            return try TLSServerContext(
+                certificateChainPEM: chain, privateKeyPEM: key, clientCA: readFile("ca.pem"), alpn: face.alpn.names)
         } catch {
             throw SimulatorError.credentials("the server certificate in \(path) cannot be used: \(error)")
         }
@@ -72,6 +75,27 @@ package struct CredentialFolder: Sendable {
             let issued = try issuer.issue(names: names, validFrom: -2 * 86_400, validTo: validTo)
             return (issued.certificatePEM, issued.privateKeyPEM)
         }
+    }
+
+    // MARK: Client certificates
+
+    /// The password of the .p12 files.
+    package static let password = "simulator"
+
+    /// Makes a certificate for an app, `.p12` and beside it the same as `.pem`, and returns the path of the former.
+    ///
+    /// Each time anew: those that were made before stay good.
+    package func clientCertificate(bundleID: String) throws -> String {
+        let name = "client-\(bundleID)"
+        try FileLock.whileHeld(path + "/.lock") {
+            let issuer = try CertificateIssuer(certificatePEM: readFile("ca.pem"), privateKeyPEM: readFile("ca.key"))
+            let issued = try issuer.issue(
+                commonName: "Apple Push Services: \(bundleID)", names: [], usage: .client, userID: bundleID,
+                extensions: ClientCertificate.extensions(bundleID: bundleID, environments: [.production, .sandbox]))
+            try writeFile(name + ".pem", issued.certificatePEM + issued.privateKeyPEM)
+            try writeFile(name + ".p12", try issued.pkcs12(password: CredentialFolder.password))
+        }
+        return "\(path)/\(name).p12"
     }
 
     // MARK: Making

@@ -92,6 +92,12 @@ package struct Judge: Sendable {
         _ environment: SimulatedEnvironment, _ time: RulingTime
     ) -> Ruling {
         if let rejection = weather.answerAll ?? rules.checkShape(request) { return refuse(rejection) }
+        if let certificate = trust.certificate {
+            guard certificate.environments.contains(environment) else { return refuse(.badCertificateEnvironment) }
+            var ruling = judgePush(request, certificate: certificate, token, attempt, environment)
+            ruling.isTrusted = true
+            return ruling
+        }
         if let wedged = wedgedRuling(trust) { return wedged }
         switch admit(request, &trust, environment, time) {
         case .failure(let rejection): return refuse(rejection)
@@ -103,10 +109,11 @@ package struct Judge: Sendable {
     }
 
     private mutating func judgePush(
-        _ request: IncomingRequest, allowedTopics: Set<String>?, _ token: UInt64, _ attempt: Int,
-        _ environment: SimulatedEnvironment
+        _ request: IncomingRequest, allowedTopics: Set<String>? = nil, certificate: ClientCertificate? = nil,
+        _ token: UInt64, _ attempt: Int, _ environment: SimulatedEnvironment
     ) -> Ruling {
-        if let rejection = rules.checkHeaders(request, allowedTopics: allowedTopics) { return refuse(rejection) }
+        let refusal = rules.checkHeaders(request, allowedTopics: allowedTopics, certificate: certificate)
+        if let refusal { return refuse(refusal) }
         let finding = check(request.body, PushRules.kind(of: request) ?? .alert)
         if let rejection = finding.rejection { return refuse(rejection) }
         var ruling =

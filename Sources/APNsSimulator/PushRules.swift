@@ -33,8 +33,10 @@ package struct PushRules: Sendable {
 
     // MARK: After the credentials
 
-    /// Checks the headers of a device push; `allowedTopics` narrows the bundle ids to those of a key.
-    package func checkHeaders(_ request: IncomingRequest, allowedTopics: Set<String>? = nil) -> Rejection? {
+    /// Checks the headers of a device push; `allowedTopics` narrows the bundle ids to those of a key, `certificate` the topics.
+    package func checkHeaders(
+        _ request: IncomingRequest, allowedTopics: Set<String>? = nil, certificate: ClientCertificate? = nil
+    ) -> Rejection? {
         if let id = request.apnsID, !PushRules.isUUID(id) { return .badMessageID }
         if let value = request.expiration, !PushRules.isExpiration(value) { return .badExpirationDate }
         guard let kind = PushRules.kind(of: request) else { return .invalidPushType }
@@ -43,7 +45,7 @@ package struct PushRules: Sendable {
         }
         if let id = request.collapseID, id.utf8.count > 64 { return .badCollapseID }
         if isStrict, !request.strangers.isEmpty { return .badRequestPayload }
-        return checkTopic(request, kind, allowedTopics) ?? checkToken(request)
+        return checkTopic(request, kind, allowedTopics, certificate) ?? checkToken(request)
     }
 
     /// The push type; absent counts as an alert, which is what Apple does for all but watchOS.
@@ -83,9 +85,13 @@ package struct PushRules: Sendable {
 
     // MARK: Topic and device token
 
-    private func checkTopic(_ request: IncomingRequest, _ kind: PushKind, _ allowed: Set<String>?) -> Rejection? {
-        guard let topic = request.topic, !topic.isEmpty else { return .missingTopic }
+    private func checkTopic(
+        _ request: IncomingRequest, _ kind: PushKind, _ allowed: Set<String>?, _ certificate: ClientCertificate?
+    ) -> Rejection? {
+        guard let topic = request.topic ?? certificate?.defaultTopic, !topic.isEmpty else { return .missingTopic }
         guard PushRules.isTopic(topic) else { return .badTopic }
+        // Location queries need a token, whatever the certificate says.
+        if let certificate, kind == .location || !certificate.topics.contains(topic) { return .topicDisallowed }
         // The topic of device management is the UID of the vendor's certificate, not a bundle id.
         if kind == .mdm { return topic.hasPrefix("com.apple.mgmt.") ? nil : .topicDisallowed }
         guard let bundleID = bundle(ofTopic: topic) else { return .topicDisallowed }

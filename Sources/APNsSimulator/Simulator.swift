@@ -118,6 +118,10 @@ package final class Simulator {
     func opened(_ wire: HTTP2ServerConnection, _ environment: SimulatedEnvironment?) {
         let served = ServedConnection(number: nextNumber, environment: environment, wire: wire, now: loop.now)
         nextNumber += 1
+        if let der = wire.peerCertificate, let certificate = ClientCertificate(der: der) {
+            served.trust.certificate = certificate
+            served.limit = StreamLimit(startsTrusted: true)
+        }
         wire.context = served
         connections[served.number] = served
         judge.tally.opened += 1

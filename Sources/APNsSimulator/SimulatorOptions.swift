@@ -20,6 +20,7 @@ package struct SimulatorOptions: Sendable {
     package var controlSocket: String?
     package var controlsByInput = false
     package var environmentFile: String?
+    package var authentication = Authentication.token
     package var seed: UInt64 = 1
     package var weather = Weather()
 
@@ -51,6 +52,9 @@ package struct SimulatorOptions: Sendable {
         }
     }
 }
+
+/// How a worker that is given the variables signs in; the simulator takes both.
+package enum Authentication: String, Sendable, CaseIterable { case token, certificate }
 
 /// A further key: `id=…,team=…,file=…[,environment=…][,topics=a+b][,related=ID]`.
 package struct KeyOption: Equatable, Sendable {
@@ -121,6 +125,14 @@ package struct SimulatorOption: Sendable {
         },
         text("print-env", "FILE", "write the variables that a pgpush worker needs; - = stdout") {
             $0.environmentFile = $1
+        },
+        SimulatorOption(
+            name: "auth", argument: Authentication.allCases.map(\.rawValue).joined(separator: "|"),
+            summary: "what --print-env gives the worker: the key, or a certificate for the app (token)"
+        ) { options, value in
+            guard let authentication = Authentication(rawValue: value) else { return false }
+            options.authentication = authentication
+            return true
         },
         text("key-id", "ID", "id of the key in DIR (SIMKEY0001)", where: isTenCharacters) { $0.keyID = $1 },
         text("team-id", "ID", "its team (SIMTEAM001)", where: isTenCharacters) { $0.teamID = $1 },

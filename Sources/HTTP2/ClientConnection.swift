@@ -387,13 +387,15 @@ import Telemetry
         if let address { pool.addresses.release(address) }
         // A buffer of which TLS has taken nothing never reaches the peer, nor does a record that is not complete.
         let unsentFill = transport?.hasUntouchedOutput == true ? lastFill : nil
+        // Whoever is not let in has not been heard; TLS 1.3 tells him after he has begun to speak.
+        let wasNeverHeard = answers == 0 && fault.certificateAlert != nil
         var again: [Int32] = []
         var ended: [(Int32, HTTP2Outcome)] = []
         for index in table.indices(on: number) {
             let slot = unsafe table.slots[Int(index)]
             if slot.status != 0 {
                 ended.append((index, answer(index)))
-            } else if !slot.flags.contains(.written) || slot.fill == unsentFill {
+            } else if wasNeverHeard || !slot.flags.contains(.written) || slot.fill == unsentFill {
                 again.append(index)
             } else {
                 ended.append((index, .unknown(fault)))

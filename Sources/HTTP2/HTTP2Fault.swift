@@ -17,7 +17,9 @@ package struct HTTP2Fault: Error, Sendable, Equatable, CustomStringConvertible {
         case connectTimeout
         /// The peer's certificate was not accepted; `native` is OpenSSL's X509_V_ERR number.
         case verification
-        /// The TLS handshake failed otherwise, or the peer refused us.
+        /// The peer refused us by a TLS alert; `native` is OpenSSL's reason number, 1000 and the number of the alert.
+        case alert
+        /// The TLS handshake failed otherwise.
         case handshake
         /// The peer does not agree to speak HTTP/2.
         case alpn
@@ -57,6 +59,7 @@ package struct HTTP2Fault: Error, Sendable, Equatable, CustomStringConvertible {
         let code: Code =
             switch error.code {
             case .verification: .verification
+            case .alert: .alert
             case .socket, .truncated: .connectionLost
             default: .handshake
             }
@@ -64,6 +67,22 @@ package struct HTTP2Fault: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     package var description: String { "\(code.rawValue): \(message)" }
+
+    /// What the peer does not like about our certificate, in the words of RFC 8446; nil when it is something else.
+    package var certificateAlert: String? {
+        guard code == .alert else { return nil }
+        return switch native - 1000 {
+        case 42: "bad_certificate"
+        case 43: "unsupported_certificate"
+        case 44: "certificate_revoked"
+        case 45: "certificate_expired"
+        case 46: "certificate_unknown"
+        case 48: "unknown_ca"
+        case 49: "access_denied"
+        case 116: "certificate_required"
+        default: nil
+        }
+    }
 }
 
 /// The names of HTTP/2's error codes (RFC 9113 §7).

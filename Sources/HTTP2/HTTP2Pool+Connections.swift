@@ -137,6 +137,7 @@ extension HTTP2Pool {
         if connection.answers == 0 && (wasLost || fault.code == .goAway) {
             statistics.lastConnectFault = fault
             policy.failed(now: now, chance: .random(in: 0..<1))
+            if fault.certificateAlert != nil { onRefusal?(fault) }
         } else if let opened = connection.openedAt, now.since(opened) < .seconds(10) {
             policy.endedEarly(now: now, chance: .random(in: 0..<1))
         }

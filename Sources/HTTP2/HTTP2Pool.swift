@@ -32,6 +32,8 @@ package final class HTTP2Pool {
 
     /// Called with what a peer says when it closes a connection; on the loop, never inside nghttp2.
     package var onFarewell: ((HTTP2Farewell) -> Void)?
+    /// Called when a peer refuses our certificate (`HTTP2Fault.certificateAlert`), before any answer; on the loop, never inside nghttp2.
+    package var onRefusal: ((HTTP2Fault) -> Void)?
     private var handler: (any HTTP2RequestHandler)?
     private let wheel: DeadlineWheel
     private var wheelTimer: LoopTimer?
@@ -100,8 +102,11 @@ package final class HTTP2Pool {
     /// Whether a connection is open for requests.
     package var isConnected: Bool { connections.contains { $0.state == .open } }
     /// Whether no connection carries anything, and the last attempt to open one failed.
+    ///
+    /// A peer that does not like our certificate has been reached.
     package var isCutOff: Bool {
-        statistics.lastConnectFault != nil && !connections.contains { $0.state == .open || $0.state == .draining }
+        guard let fault = statistics.lastConnectFault, fault.certificateAlert == nil else { return false }
+        return !connections.contains { $0.state == .open || $0.state == .draining }
     }
     /// How many requests have been answered since the pool was made.
     package var answered: UInt64 { statistics.answered }
@@ -136,6 +141,7 @@ package final class HTTP2Pool {
         for timer in [wheelTimer, evaluationTimer].compactMap(\.self) { loop.cancel(timer) }
         handler = nil
         onFarewell = nil
+        onRefusal = nil
         for drainer in drainers { drainer.resume() }
         drainers.removeAll()
     }

@@ -2,43 +2,52 @@
 
 package import APNs
 import HTTP2
-import PushModel
+package import PushModel
 package import PushStore
 import Reactor
 package import TLS
 import Telemetry
 
+/// One of Apple's two services as an app gets there. Ways with the same parts are one: they share connections.
+package struct AppWay: Sendable {
+    /// Where the gateway is.
+    package let endpoint: APNsEndpoint
+    /// Who is trusted, and the client certificate if there is one.
+    package let tls: TLSClientContext
+    /// The provider token, one for all lanes; nil with a certificate.
+    package let token: ProviderToken?
+
+    package init(endpoint: APNsEndpoint, tls: TLSClientContext, token: ProviderToken?) {
+        self.endpoint = endpoint
+        self.tls = tls
+        self.token = token
+    }
+}
+
 /// An app with what is needed to send for it; shared by all lanes.
 package struct AppRoute: Sendable {
     /// The app as the queue knows it.
     package let served: ServedApp
-    /// Where Apple's gateways are.
-    package let hosts: APNsHosts
-    /// Who is trusted, and the client certificate if there is one.
-    package let tls: TLSClientContext
-    /// The provider token, one for all lanes.
-    package let token: ProviderToken
+    /// The way to each environment for which there is a credential.
+    package let ways: [PushEnvironment: AppWay]
     /// The app's bundle id: its topic, but for the suffixes of the push types.
     package let bundleID: String
 
     /// Describes the way to Apple for one app.
-    package init(
-        served: ServedApp, hosts: APNsHosts, tls: TLSClientContext, token: ProviderToken, bundleID: String
-    ) {
+    package init(served: ServedApp, ways: [PushEnvironment: AppWay], bundleID: String) {
         self.served = served
-        self.hosts = hosts
-        self.tls = tls
-        self.token = token
+        self.ways = ways
         self.bundleID = bundleID
     }
 
     /// Opens the way on one lane; nothing is connected before the first push.
     func open(over gateways: Gateways, stage: SendStage, _ settings: LaneSettings, _ logger: Logger) -> OpenRoute {
         for environment in [PushEnvironment.production, .sandbox] {
+            guard let way = ways[environment] else { continue }
             stage.attach(
                 PushFeed(
-                    app: served.name, environment: environment, gateway: gateways.gateway(for: self, environment),
-                    stage: stage, settings: settings, logger: logger))
+                    app: served.name, environment: environment, gateway: gateways.gateway(for: way), stage: stage,
+                    settings: settings, logger: logger))
         }
         return OpenRoute(route: self, logger: logger)
     }
@@ -47,15 +56,17 @@ package struct AppRoute: Sendable {
 extension Gateways {
     /// The gateways of a lane that may have so many connections to each.
     convenience init(loop: EventLoop, stage: SendStage, connections: Int, logger: Logger) {
-        self.init { route, endpoint in
-            var configuration = HTTP2PoolConfiguration(host: endpoint.host, port: endpoint.port)
+        self.init { way in
+            var configuration = HTTP2PoolConfiguration(host: way.endpoint.host, port: way.endpoint.port)
             configuration.maxConnections = connections
             configuration.queueLimit = 1024
             configuration.responseFields = PushResult.responseFields
+            // A certificate has proved who we are before the first request.
+            configuration.provesFirst = way.token != nil
             let pool = HTTP2Pool(
-                loop: loop, configuration: configuration, tls: route.tls, authorization: route.token, handler: stage,
+                loop: loop, configuration: configuration, tls: way.tls, authorization: way.token, handler: stage,
                 logger: logger)
-            return Gateway(pool: pool, token: route.token, loop: loop)
+            return Gateway(pool: pool, token: way.token, loop: loop)
         }
     }
 }

@@ -13,7 +13,8 @@ final class Gateway {
     let pool: HTTP2Pool
     private(set) var feeds: [PushFeed] = []
     private let loop: EventLoop
-    private let token: ProviderToken
+    /// Nil where connections have a certificate.
+    private let token: ProviderToken?
     private var unreachableSince: MonotonicTime?
     /// Which feed comes first.
     private var turn = 0
@@ -23,7 +24,7 @@ final class Gateway {
     private var faulty: Set<UInt32> = []
     private var replacing: LoopTimer?
 
-    init(pool: HTTP2Pool, token: ProviderToken, loop: EventLoop) {
+    init(pool: HTTP2Pool, token: ProviderToken?, loop: EventLoop) {
         self.pool = pool
         self.token = token
         self.loop = loop
@@ -33,6 +34,7 @@ final class Gateway {
     func attach(_ feed: PushFeed) {
         feeds.append(feed)
         pool.onFarewell = { [weak self] in self?.heard($0) }
+        pool.onRefusal = { [weak self] in self?.refused($0) }
     }
 
     /// Closes all connections; what was written and not answered is unknown.
@@ -98,8 +100,8 @@ final class Gateway {
         case .keep: return
         case .replace where verdict.isGatewayFault: return replaceSoon(connection)
         case .drain, .replace: break
-        case .retoken: _ = token.renewAfterExpired()
-        case .freezeToken: token.freeze()
+        case .retoken: _ = token?.renewAfterExpired()
+        case .freezeToken: token?.freeze()
         }
         pool.retire(connection: connection)
     }
@@ -130,12 +132,18 @@ final class Gateway {
         farewell = (words.connection, said.reason, pool.answered, repeats)
         guard let verdict = said.verdict(repeats: repeats) else { return }
         switch verdict.connection {
-        case .retoken: _ = token.renewAfterExpired()
-        case .freezeToken: token.freeze()
+        case .retoken: _ = token?.renewAfterExpired()
+        case .freezeToken: token?.freeze()
         case .keep, .drain, .replace: break
         }
         guard case .hold(let scope) = verdict.request else { return }
         for feed in feeds { feed.refused(scope, said.reason) }
+    }
+
+    /// Our certificate is not accepted; a new one, or a mistake mended on the other side, ends the pause by a probe.
+    private func refused(_ fault: HTTP2Fault) {
+        let reason = "TLS alert: \(fault.certificateAlert ?? fault.message)"
+        for feed in feeds { feed.refused(.credential, reason) }
     }
 }
 
@@ -143,23 +151,22 @@ final class Gateway {
 final class Gateways {
     private struct Key: Hashable {
         let endpoint: APNsEndpoint
-        let token: ObjectIdentifier
-        let trust: ObjectIdentifier
+        let token: ObjectIdentifier?
+        let tls: ObjectIdentifier
     }
 
-    private let make: (AppRoute, APNsEndpoint) -> Gateway
+    private let make: (AppWay) -> Gateway
     private var opened: [Key: Gateway] = [:]
 
     /// `make` builds one that has not been opened yet.
-    init(_ make: @escaping (AppRoute, APNsEndpoint) -> Gateway) { self.make = make }
+    init(_ make: @escaping (AppWay) -> Gateway) { self.make = make }
 
-    /// The gateway that carries an app's pushes to one environment.
-    func gateway(for route: AppRoute, _ environment: PushEnvironment) -> Gateway {
-        let endpoint = route.hosts[environment]
+    /// The gateway that carries pushes this way.
+    func gateway(for way: AppWay) -> Gateway {
         let key = Key(
-            endpoint: endpoint, token: ObjectIdentifier(route.token), trust: ObjectIdentifier(route.tls))
+            endpoint: way.endpoint, token: way.token.map(ObjectIdentifier.init), tls: ObjectIdentifier(way.tls))
         if let known = opened[key] { return known }
-        let gateway = make(route, endpoint)
+        let gateway = make(way)
         opened[key] = gateway
         return gateway
     }

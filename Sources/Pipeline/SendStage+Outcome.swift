@@ -136,6 +136,21 @@ extension SendStage {
         self.pause(pause)
     }
 
+    /// Nobody has told this worker who the app is to this environment: its devices wait, as for a credential that Apple refuses.
+    func holdUnserved(_ unit: UnitInWork, _ place: Int) {
+        let environment = unit.segments[place].environment
+        pause(
+            ScopePause(
+                app: unit.work.content.app, environment: environment, topic: nil,
+                reason: "no credential for \(environment.rawValue) is configured"))
+        for index in unit.segments[place].takeWaiting() {
+            if unit.isProbe { pauseAgain(unit, index) }
+            requeue(
+                unit, index,
+                Requeue(state: .parked, isCharged: false, delay: .zero, environment: environment, topic: unit.topic))
+        }
+    }
+
     /// Puts a device back among those that wait for their scope.
     private func holdAgain(_ unit: UnitInWork, _ index: Int, _ result: PushResult) {
         book(unit, index, result, isFinal: false)

@@ -98,7 +98,9 @@ final class SendStage: HTTP2RequestHandler {
         unit.progressAtRenewal = progress(of: unit)
         if givenUp[unit.work.key.notification] != nil { unit.stop(.hopeless) }
         if isStopping { unit.stop(.stopping) }
-        for place in unit.segments.indices { line(unit, up: place) }
+        for place in unit.segments.indices {
+            if unit.segments[place].feed == nil { holdUnserved(unit, place) } else { line(unit, up: place) }
+        }
         endIfDecided(unit)
     }
 

@@ -247,7 +247,7 @@ actor Supervisor {
         let time = try await store.heartbeat(
             report, inFlight: inFlight, accepted: counts.accepted, rejected: counts.notAccepted)
         let ahead = DatabaseClock.learn(databaseMicroseconds: time)
-        for route in settings.routes { route.token.setClockOffset(ahead) }
+        for route in settings.routes { for way in route.ways.values { way.token?.setClockOffset(ahead) } }
     }
 
     func counts() async -> LaneCounts {

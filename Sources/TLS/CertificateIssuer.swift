@@ -11,6 +11,19 @@ import Glibc
         package let certificatePEM: [UInt8]
         package let privateKeyPEM: [UInt8]
         package let certificateDER: [UInt8]
+
+        /// Both in one PKCS#12 file, as a keychain exports them.
+        package func pkcs12(password: String) throws(TLSError) -> [UInt8] {
+            let identity = try TLSIdentity(certificateChainPEM: certificatePEM, privateKeyPEM: privateKeyPEM)
+            ErrorQueue.clear()
+            let file = unsafe PKCS12_create(
+                password, "pgpush", identity.key, identity.certificate, nil, 0, 0, 2048, 2048, 0)
+            defer { unsafe PKCS12_free(file) }
+            guard unsafe file != nil, let der = unsafe encodedDER({ unsafe i2d_PKCS12(file, $0) }) else {
+                throw ErrorQueue.failure(.certificate, "the certificate cannot be written as PKCS#12")
+            }
+            return der
+        }
     }
 
     /// What a certificate is for.
@@ -63,13 +76,14 @@ import Glibc
     ///
     /// `names` are DNS names and IP addresses (recognised by their form), none for clients; `validFrom` and `validTo` are
     /// seconds from now, negative for the past; `userID` is the UID of the subject, where Apple's client certificates
-    /// carry the topic.
+    /// carry the topic; `extensions` are further ones by number, with their DER values.
     ///
     /// - Returns: certificate and key.
     /// - Throws: `certificate` when subject, names or validity are not possible.
     package func issue(
         commonName: String = "localhost", names: [String] = ["localhost", "127.0.0.1"], usage: Usage = .server,
-        validFrom: Int = -3600, validTo: Int = 365 * 86_400, userID: String? = nil
+        validFrom: Int = -3600, validTo: Int = 365 * 86_400, userID: String? = nil,
+        extensions own: [(oid: String, der: [UInt8])] = []
     ) throws(TLSError) -> Issued {
         ErrorQueue.clear()
         let (leaf, leafKey) = try unsafe Self.blank(commonName, validFrom, validTo, userID: userID)
@@ -83,6 +97,9 @@ import Glibc
         ]
         if !names.isEmpty { extensions.append((NID_subject_alt_name, try Self.alternativeNames(names))) }
         try unsafe Self.extend(leaf, by: certificate, extensions)
+        for (oid, der) in own where unsafe pgpush_x509_add_raw_extension(leaf, oid, der, Int32(der.count)) != 1 {
+            throw ErrorQueue.failure(.certificate, "extension \(oid)")
+        }
         guard unsafe X509_set_issuer_name(leaf, X509_get_subject_name(certificate)) == 1,
             unsafe X509_sign(leaf, key, EVP_sha256()) > 0,
             let der = unsafe encodedDER({ unsafe i2d_X509(leaf, $0) })

@@ -102,3 +102,11 @@ func readSmallFile(_ path: String, limit: Int = 1 << 20) throws(TLSError) -> [UI
 private func fileError(_ path: String, _ number: Int32) -> TLSError {
     TLSError(.file, native: Int(number), "cannot read \(path): \(unsafe String(cString: strerror(number)))")
 }
+
+/// Files that hold a secret.
+package enum SecretFile {
+    /// The bytes of a file of at most 64 KB.
+    ///
+    /// - Throws: `file`, naming the path.
+    package static func read(_ path: String) throws(TLSError) -> [UInt8] { try readSmallFile(path, limit: 1 << 16) }
+}

@@ -60,7 +60,7 @@ final class Service: @unchecked Sendable {
     }
 
     private func announce(_ simulator: Simulator) throws {
-        let variables = environment(simulator).map { "\($0)=\($1)\n" }.joined()
+        let variables = try environment(simulator).map { "\($0)=\($1)\n" }.joined()
         if let file = options.environmentFile {
             if file == "-" {
                 put(variables, on: STDOUT_FILENO)
@@ -72,13 +72,24 @@ final class Service: @unchecked Sendable {
         put("apns-simulator ready \(urls) pid=\(getpid())\n", on: STDOUT_FILENO)
     }
 
-    private func environment(_ simulator: Simulator) -> [(String, String)] {
-        [
+    private func environment(_ simulator: Simulator) throws -> [(String, String)] {
+        let bundleID = options.effectiveBundleIDs.first ?? ""
+        let common = [
             ("APNS_PRODUCTION_URL", simulator.url(.production)), ("APNS_SANDBOX_URL", simulator.url(.sandbox)),
-            ("APNS_CA_PATH", folder.authorityPath), ("APNS_KEY_PATH", folder.signingKeyPath),
-            ("APNS_KEY_ID", folder.keyID), ("APNS_TEAM_ID", folder.teamID),
-            ("APNS_BUNDLE_ID", options.effectiveBundleIDs.first ?? ""),
+            ("APNS_CA_PATH", folder.authorityPath), ("APNS_BUNDLE_ID", bundleID),
         ]
+        switch options.authentication {
+        case .token:
+            return common + [
+                ("APNS_KEY_PATH", folder.signingKeyPath), ("APNS_KEY_ID", folder.keyID),
+                ("APNS_TEAM_ID", folder.teamID),
+            ]
+        case .certificate:
+            return common + [
+                ("APNS_CERT_PATH", try folder.clientCertificate(bundleID: bundleID)),
+                ("APNS_CERT_PASSWORD", CredentialFolder.password),
+            ]
+        }
     }
 
     private func sayCounts() { if let simulator { say("apns-simulator: \(simulator.counts)") } }

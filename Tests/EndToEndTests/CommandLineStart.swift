@@ -71,7 +71,11 @@ import Testing
         #expect(try refusal(["APNS_PROXY_URL": "http://proxy:3128"]).contains("APNS_PROXY_URL"))
         #expect(try refusal(["APNS_MANAGE_URL": "https://proxy:2196"]).contains("APNS_MANAGE_URL"))
         let password = try refusal(["APNS_CERT_PASSWORD": "s3cret"])
-        #expect(password.contains("APNS_CERT_PASSWORD") && !password.contains("s3cret"))
+        #expect(password.contains("APNS_CERT_PATH is not set") && !password.contains("s3cret"))
+        let foreign = try refusal([
+            "APNS_CERT_PATH": "/nonexistent/c.p12", "APNS_CERT_PASSWORD": "s3cret", "APNS_KEY": "",
+        ])
+        #expect(foreign.contains("/nonexistent/c.p12") && !foreign.contains("s3cret"))
     }
 
     @Test func unusableSettings() throws {

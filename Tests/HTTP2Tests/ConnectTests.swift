@@ -136,7 +136,7 @@ struct ConnectTests {
             defer { rig.close() }
             rig.submit(1...2, timeout: .milliseconds(500))
             #expect(await rig.recorder.wait(for: 2))
-            #expect(rig.pool.snapshot.lastConnectFault?.code == .handshake)
+            #expect(rig.pool.snapshot.lastConnectFault?.code == .alert)
             #expect(rig.handler.seen.isEmpty)
         }
     }

@@ -15,6 +15,7 @@
 // was just started (`claim_batches` without `p_rescue`).
 
 import PushModel
+import TestSupport
 
 /// A mistake that is put into the model to see whether it is found.
 enum Mutation: String, CaseIterable {
@@ -117,7 +118,7 @@ final class Figures {
         }
         self.rules = rules
         func at(_ tick: Int) -> BootTime { BootTime(nanoseconds: UInt64(tick + 1) * 1_000_000_000) }
-        var random = SystemRandomNumberGenerator()
+        var random = SeededGenerator(seed: 1)
         let lease = LeaseClock(asked: at(0), rules: rules, using: &random)
         let ages = 0..<Self.ages
         maySend = ages.map { lease.maySend(at: at($0)) }
@@ -152,7 +153,7 @@ final class Figures {
 
     /// Whether a device is tried again after a charged attempt.
     func isTriedAgain(_ kind: RetryKind, attempt: UInt8) -> Bool {
-        var random = SystemRandomNumberGenerator()
+        var random = SeededGenerator(seed: UInt64(attempt))
         if case .again = Self.policy.decide(kind, attempt: Int(attempt), using: &random) { return true }
         return false
     }

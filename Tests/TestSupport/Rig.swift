@@ -88,8 +88,10 @@ package final class Rig: Sendable {
 
     /// Runs `pgpush worker --once`, which must end with 0; returns it for its log.
     @discardableResult
-    package func drain(_ options: String..., within limit: Duration = .seconds(60)) async throws -> WorkerProcess {
-        let worker = try WorkerProcess(["--once"] + options, environment: environment)
+    package func drain(
+        _ options: String..., more: [String: String] = [:], within limit: Duration = .seconds(60)
+    ) async throws -> WorkerProcess {
+        let worker = try WorkerProcess(["--once"] + options, environment: environment.merging(more) { $1 })
         workers.add(worker)
         let code = try await worker.exitCode(within: limit)
         guard code == 0 else { throw worker.failure("ended with exit code \(code)") }

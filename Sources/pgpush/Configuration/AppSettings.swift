@@ -6,6 +6,7 @@
 // So what is narrower goes before what is wider, and of equals the environment goes before the file.
 
 import APNs
+import PushModel
 import PushStore
 
 /// The settings of one app as text, not looked at yet.
@@ -21,15 +22,23 @@ struct AppDraft: Sendable {
 
     private static let keys = [
         "key_path": "APNS_KEY_PATH", "key_id": "APNS_KEY_ID", "team_id": "APNS_TEAM_ID",
+        "cert_path": "APNS_CERT_PATH", "cert_password_path": CredentialLoader.certificatePasswordPath,
         "bundle_id": "APNS_BUNDLE_ID", "production_url": "APNS_PRODUCTION_URL", "sandbox_url": "APNS_SANDBOX_URL",
         "ca_path": "APNS_CA_PATH",
     ]
-    private static let wide: Set = ["APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_CA_PATH"]
+    private static let wide: Set = [
+        "APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_CA_PATH",
+    ]
+
+    /// What holds for one environment alone: the whole of `variables` as it is there.
+    private var environments: [PushEnvironment: AppDraft] = [:]
 
     /// The app `default` as the environment describes it alone.
     init(_ environment: [String: String]) {
         name = "default"
         variables = environment
+        // Not a variable of the environment.
+        variables[CredentialLoader.certificatePasswordPath] = nil
     }
 
     /// An app of the file.
@@ -44,6 +53,43 @@ struct AppDraft: Sendable {
             variables["APNS_KEY"] = text
             if environment["APNS_KEY_PATH"] == nil { variables["APNS_KEY_PATH"] = nil }
         }
+        if name == "default", let password = environment["APNS_CERT_PASSWORD"] {
+            variables["APNS_CERT_PASSWORD"] = password
+            variables[CredentialLoader.certificatePasswordPath] = nil
+        }
+        let isOwn = app.settings["cert_path"] != nil || (name == "default" && environment["APNS_CERT_PATH"] != nil)
+        if isOwn { dropKey(unless: app.settings, environment) }
+        for (place, settings) in app.environments { environments[place] = narrowed(settings) }
+    }
+
+    /// An app that has a certificate of its own does not mean the key that stands there for all.
+    private mutating func dropKey(unless own: [String: ConfigurationFile.Setting], _ environment: Settings) {
+        for (key, variable) in Self.keys where CredentialLoader.keyVariables.contains(variable) && own[key] == nil {
+            if name == "default", environment[variable] != nil { continue }
+            variables[variable] = nil
+        }
+    }
+
+    /// As the app is in one environment that has settings of its own.
+    private func narrowed(_ settings: [String: ConfigurationFile.Setting]) -> AppDraft {
+        var draft = self
+        draft.environments = [:]
+        let isKey = settings["key_path"] != nil
+        let isCertificate = settings["cert_path"] != nil
+        // What is said here takes the place of what is said for both.
+        if isCertificate, !isKey {
+            for variable in CredentialLoader.keyVariables + ["APNS_KEY"] { draft.variables[variable] = nil }
+        }
+        if isKey, !isCertificate {
+            draft.variables["APNS_CERT_PATH"] = nil
+            draft.variables[CredentialLoader.certificatePasswordPath] = nil
+        }
+        for (key, setting) in settings {
+            guard let variable = Self.keys[key] else { continue }
+            draft.variables[variable] = setting.text
+            draft.places[variable] = setting.place
+        }
+        return draft
     }
 
     private mutating func take(
@@ -64,8 +110,34 @@ struct AppDraft: Sendable {
         }
     }
 
-    /// Reads the credentials.
+    /// Reads the credentials that hold for both environments, or for the one that has none of its own.
     var loader: CredentialLoader { CredentialLoader(variables, names: places) }
+
+    /// Everything that reads credentials of this app.
+    var loaders: [CredentialLoader] {
+        let own = [PushEnvironment.production, .sandbox].compactMap { environments[$0]?.loader }
+        return loader.hasCredential || own.isEmpty ? [loader] + own : own
+    }
+
+    /// Loads them.
+    func credentials() throws(APNsError) -> APNsCredentials {
+        guard !environments.isEmpty else { return try loader.load() }
+        let shared = loader.hasCredential ? try loader.load() : nil
+        return try loader.credentials(
+            production: try credential(.production) ?? shared?.production,
+            sandbox: try credential(.sandbox) ?? shared?.sandbox)
+    }
+
+    private func credential(_ environment: PushEnvironment) throws(APNsError) -> APNsCredential? {
+        guard let own = environments[environment] else { return nil }
+        let credential = try own.loader.credential()
+        if case .certificate(let certificate) = credential, !certificate.environments.contains(environment) {
+            throw APNsError(
+                .certificate, own.places["APNS_CERT_PATH"] ?? "APNS_CERT_PATH",
+                "is not for \(environment.rawValue): take another one")
+        }
+        return credential
+    }
 
     /// Where its gateways are.
     func hosts() throws(APNsError) -> APNsHosts { try APNsHosts(variables, names: places) }
@@ -90,7 +162,7 @@ struct AppDraft: Sendable {
         let credentials: APNsCredentials
         let endpoints: APNsHosts
         do throws(APNsError) {
-            credentials = try loader.load()
+            credentials = try self.credentials()
             endpoints = try hosts()
         } catch {
             throw CommandFailure(error)

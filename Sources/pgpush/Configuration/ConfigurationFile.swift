@@ -12,6 +12,7 @@
 // since a misspelt setting that is passed over does its harm much later. Secrets are named by path and do not stand in it.
 
 import APNs
+import PushModel
 import PushStore
 
 /// What the configuration file says, as it stands there.
@@ -20,6 +21,8 @@ struct ConfigurationFile: Equatable {
     struct App: Equatable {
         let name: String
         let settings: [String: Setting]
+        /// What it says for one environment alone.
+        let environments: [PushEnvironment: [String: Setting]]
     }
 
     /// The text of a setting and what to call it in a message.
@@ -42,10 +45,12 @@ struct ConfigurationFile: Equatable {
     static let sharedKeys = [
         "key_path", "key_id", "team_id", "max_lateness", "production_url", "sandbox_url", "ca_path",
     ]
-    /// Keys of an app.
-    static let appKeys = ["name", "bundle_id"] + sharedKeys
+    /// Keys of an app. A certificate is for one.
+    static let appKeys = ["name", "bundle_id", "cert_path", "cert_password_path"] + sharedKeys
+    /// Keys of an environment of an app, for credentials that are good for one only.
+    static let environmentKeys = ["key_path", "key_id", "team_id", "cert_path", "cert_password_path"]
     /// Files, named from where the configuration file lies.
-    private static let pathKeys: Set = ["key_path", "ca_path"]
+    private static let pathKeys: Set = ["key_path", "cert_path", "cert_password_path", "ca_path"]
 
     // MARK: Reading
 
@@ -135,10 +140,29 @@ struct ConfigurationFile: Equatable {
             }
             lines[name] = member.line
             let path = path
-            let settings = try settings(members.filter { $0.key != "name" }, appKeys, "in an app") {
+            var environments: [PushEnvironment: [String: Setting]] = [:]
+            for member in members {
+                guard let environment = PushEnvironment(rawValue: member.key) else { continue }
+                environments[environment] = try own(member, of: name)
+            }
+            let plain = members.filter { $0.key != "name" && PushEnvironment(rawValue: $0.key) == nil }
+            let settings = try settings(plain, appKeys, "in an app") {
                 "PGPUSH_CONFIG (\(path)): \($0) of app \"\(name)\""
             }
-            apps.append(App(name: name, settings: settings))
+            apps.append(App(name: name, settings: settings, environments: environments))
+        }
+
+        /// What stands under `production` or `sandbox` of an app.
+        private func own(_ member: JSONMember, of app: String) throws(JSONFault) -> [String: Setting] {
+            guard case .object(let members) = member.node.value, !members.isEmpty else {
+                throw JSONFault(
+                    line: member.node.line,
+                    problem: "\"\(member.key)\" must be an object with a key or a certificate, not \(member.node.kind)")
+            }
+            let path = path
+            return try settings(members, environmentKeys, "under \"\(member.key)\"") {
+                "PGPUSH_CONFIG (\(path)): \($0) under \"\(member.key)\" of app \"\(app)\""
+            }
         }
 
         private func settings(
@@ -157,6 +181,11 @@ struct ConfigurationFile: Equatable {
         }
 
         private static func unknown(_ member: JSONMember, _ known: [String], _ place: String) -> JSONFault {
+            if ["cert_password", "password"].contains(member.key) {
+                return JSONFault(
+                    line: member.line,
+                    problem: "a password does not belong into this file: name its file by \"cert_password_path\"")
+            }
             if ["key", "key_text", "private_key"].contains(member.key) {
                 return JSONFault(
                     line: member.line, problem: "a key does not belong into this file: name its file by \"key_path\"")

@@ -117,7 +117,8 @@ struct JSONReader {
             let key = try text()
             if let first = members.first(where: { $0.key == key }) {
                 throw JSONFault(
-                    line: start, problem: "\(JSONMember.shown(key)) stands here a second time (first on line \(first.line))")
+                    line: start,
+                    problem: "\(JSONMember.shown(key)) stands here a second time (first on line \(first.line))")
             }
             skipBlanks()
             guard take(":") else { throw fault("a colon is expected after \(JSONMember.shown(key))") }

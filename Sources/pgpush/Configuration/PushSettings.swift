@@ -41,14 +41,6 @@ struct PushSettings: Sendable {
     static func refuseUnsupported(_ settings: Settings) throws(ConfigurationError) {
         let unsupported = [
             (
-                "APNS_CERT_PATH", "names a certificate, which this version does not use",
-                "unset it and name a signing key (.p8) in APNS_KEY_PATH"
-            ),
-            (
-                "APNS_CERT_PASSWORD", "belongs to a certificate, which this version does not use",
-                "unset it: APNS_KEY_PATH is enough"
-            ),
-            (
                 "APNS_MANAGE_URL", "names a host for channels, which this version does not manage",
                 "unset it"
             ),

@@ -20,8 +20,8 @@ struct TrustStore: Sendable {
         path = Settings(environment: environment)["APNS_CA_PATH"]
     }
 
-    /// Loads the authorities.
-    func load() throws(ConfigurationError) -> TLSClientContext {
+    /// Loads the authorities; `certificate` is shown to servers that ask for one.
+    func load(_ certificate: TLSIdentity? = nil) throws(ConfigurationError) -> TLSClientContext {
         // Whatever was put there instead of a path, nobody is shown it.
         if let path, SettingText.looksLikeKey(path) {
             throw ConfigurationError(
@@ -29,7 +29,7 @@ struct TrustStore: Sendable {
                 remedy: "name a PEM file with CA certificates")
         }
         do throws(TLSError) {
-            return try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system)
+            return try TLSClientContext(trust: path.map(TLSTrust.bundleFile) ?? .system, certificate: certificate)
         } catch {
             throw ConfigurationError(
                 variable: path == nil ? "the trust store" : name, problem: "cannot be used: \(error.message)",

@@ -43,14 +43,13 @@ struct Doctor {
 
     private func credentials(_ draft: AppDraft, isOne: Bool) -> [Check] {
         let name = isOne ? "credentials" : "credentials of \(draft.name)"
-        let problems = draft.loader.problems
+        let problems = draft.loaders.flatMap(\.problems)
         if !problems.isEmpty { return problems.map { .fail(name, $0.description, remedy: nil, .configuration) } }
         do throws(CommandFailure) {
             let app = try draft.load()
-            let key = app.credentials.key
-            let text = "P-256 key \(key.keyID) of team \(key.teamID) for \(app.credentials.bundleID)"
-            guard let advice = draft.loader.advice else { return [.ok(name, text)] }
-            return [.warn(name, text, remedy: advice)]
+            let checks = CredentialChecks(name: name, credentials: app.credentials, now: SystemClock.unixSeconds).all
+            let advice = draft.loaders.compactMap(\.advice)
+            return checks + advice.map { .warn(name, "the key's file", remedy: $0) }
         } catch {
             return [.fail(name, error)]
         }

@@ -2,6 +2,7 @@
 
 import APNs
 import Pipeline
+import PushModel
 import PushStore
 import TLS
 import Telemetry
@@ -11,10 +12,9 @@ extension WorkerPlan {
     func run(_ facts: DatabaseFacts) throws -> ExitCode {
         var tokens = ProviderTokens(logger: logger.child("apns"), clockOffset: facts.clockOffset)
         let routes = try push.apps.map { app in
-            guard let tls = trusts[app.trust.path] else { preconditionFailure("the trust of each app is loaded") }
-            return AppRoute(
-                served: ServedApp(name: app.name, maxLateness: app.maxLateness), hosts: app.hosts, tls: tls,
-                token: try tokens.token(for: app.credentials.key), bundleID: app.credentials.bundleID)
+            AppRoute(
+                served: ServedApp(name: app.name, maxLateness: app.maxLateness), ways: try ways(of: app, &tokens),
+                bundleID: app.credentials.bundleID)
         }
         var settings = WorkerSettings(
             database: database, listenDatabase: listenDatabase, schema: schema, routes: routes,
@@ -33,6 +33,23 @@ extension WorkerPlan {
                 .pushServiceUnreachable, "Apple's service could not be reached, or fails; what is due stays due",
                 hint: "'pgpush doctor' tells what is in the way")
         }
+    }
+}
+
+extension WorkerPlan {
+    private func ways(
+        of app: AppSettings, _ tokens: inout ProviderTokens
+    ) throws -> [PushEnvironment: AppWay] {
+        var ways: [PushEnvironment: AppWay] = [:]
+        for environment in [PushEnvironment.production, .sandbox] {
+            guard let credential = app.credentials[environment] else { continue }
+            guard let tls = contexts[TLSFace(app, credential)] else {
+                preconditionFailure("the context of each credential is loaded")
+            }
+            let token = try credential.key.map { key throws in try tokens.token(for: key) }
+            ways[environment] = AppWay(endpoint: app.hosts[environment], tls: tls, token: token)
+        }
+        return ways
     }
 }
 

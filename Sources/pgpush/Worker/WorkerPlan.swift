@@ -1,5 +1,6 @@
 // All that a worker is told, checked: the bridge between command line and environment on one side and the pipeline on the other.
 
+import APNs
 import CLinux
 import Postgres
 import PushModel
@@ -18,8 +19,8 @@ struct WorkerPlan: Sendable {
     let grace: Duration
 
     let push: PushSettings
-    /// By the bundle of trusted authorities, nil for the system's; apps that trust the same share one.
-    let trusts: [String?: TLSClientContext]
+    /// Apps that trust the same and show the same certificate share one.
+    let contexts: [TLSFace: TLSClientContext]
     let environment: PushEnvironment?
     /// Set variables that this version can do without, but does not honour.
     let unused: [String]
@@ -43,7 +44,7 @@ struct WorkerPlan: Sendable {
         environment = try PushSettings.defaultEnvironment(settings)
         unused = ["PGPUSH_HTTP"].filter { settings[$0] != nil }
         push = try PushSettings(call.environment)
-        trusts = try Self.load(push.apps.map(\.trust))
+        contexts = try Self.load(push.apps)
         let where_ = try call.databaseSettings()
         schema = where_.schema
         do throws(PostgresError) {
@@ -57,9 +58,14 @@ struct WorkerPlan: Sendable {
         }
     }
 
-    private static func load(_ stores: [TrustStore]) throws(ConfigurationError) -> [String?: TLSClientContext] {
-        var contexts: [String?: TLSClientContext] = [:]
-        for store in stores where contexts[store.path] == nil { contexts[store.path] = try store.load() }
+    private static func load(_ apps: [AppSettings]) throws(ConfigurationError) -> [TLSFace: TLSClientContext] {
+        var contexts: [TLSFace: TLSClientContext] = [:]
+        for app in apps {
+            for credential in [app.credentials.production, app.credentials.sandbox].compactMap(\.self) {
+                let face = TLSFace(app, credential)
+                if contexts[face] == nil { contexts[face] = try app.trust.load(credential.certificate?.identity) }
+            }
+        }
         return contexts
     }
 
@@ -129,6 +135,19 @@ struct WorkerPlan: Sendable {
                 "devices are registered for another environment by default than APNS_ENVIRONMENT says; run 'pgpush migrate'",
                 [.found: facts.defaultEnvironment, .wanted: environment.rawValue])
         }
+    }
+}
+
+/// What decides about a TLS context: whom it trusts, and what it shows.
+struct TLSFace: Hashable {
+    /// The bundle of trusted authorities, nil for the system's.
+    let trust: String?
+    /// The fingerprint of the client certificate.
+    let certificate: String?
+
+    init(_ app: AppSettings, _ credential: APNsCredential) {
+        trust = app.trust.path
+        certificate = credential.certificate?.fingerprint
     }
 }
 

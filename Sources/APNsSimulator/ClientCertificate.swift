@@ -1,0 +1,89 @@
+// The certificate of a sender that has no token: what it says in Apple's extensions, and what follows for its requests.
+//
+//     1.2.840.113635.100.6.3.1 sandbox · .2 production · .6 topics: SEQUENCE { UTF8String topic, SEQUENCE { UTF8String kind } … }
+
+import TLS
+
+/// What a client certificate allows.
+package struct ClientCertificate: Equatable, Sendable {
+    package var topics: [String]
+    package var environments: Set<SimulatedEnvironment>
+
+    package init(topics: [String], environments: Set<SimulatedEnvironment>) {
+        self.topics = topics
+        self.environments = environments
+    }
+
+    private static let sandbox = "1.2.840.113635.100.6.3.1"
+    private static let production = "1.2.840.113635.100.6.3.2"
+    private static let topicList = "1.2.840.113635.100.6.3.6"
+
+    /// Reads a certificate that TLS has verified; nil when it is none.
+    package init?(der: [UInt8]) {
+        let oids = [Self.sandbox, Self.production, Self.topicList]
+        guard let (facts, extensions) = CertificateFacts.read(der, extensions: oids) else { return nil }
+        var environments: Set<SimulatedEnvironment> = []
+        if extensions[Self.sandbox] != nil { environments.insert(.sandbox) }
+        if extensions[Self.production] != nil { environments.insert(.production) }
+        let listed = extensions[Self.topicList].map(Self.topics) ?? []
+        self.init(
+            topics: listed.isEmpty ? [facts.userID].compactMap(\.self) : listed,
+            environments: environments.isEmpty ? [.production, .sandbox] : environments)
+    }
+
+    /// The topic of a request that names none: that of the app, where there is but one.
+    var defaultTopic: String? { topics.count == 1 ? topics.first : nil }
+
+    /// What Apple's authority would write into a certificate for an app: the app's own topic and those of its push types.
+    static func extensions(
+        bundleID: String, environments: Set<SimulatedEnvironment>
+    ) -> [(oid: String, der: [UInt8])] {
+        let null: [UInt8] = [0x05, 0x00]
+        var found: [(oid: String, der: [UInt8])] = []
+        if environments.contains(.sandbox) { found.append((sandbox, null)) }
+        if environments.contains(.production) { found.append((production, null)) }
+        let kinds = [("", "app"), (".voip", "voip"), (".complication", "complication")]
+        let list = kinds.flatMap { suffix, kind in
+            text(bundleID + suffix) + element(0x30, text(kind))
+        }
+        found.append((topicList, element(0x30, list)))
+        return found
+    }
+
+    private static func text(_ text: String) -> [UInt8] { element(0x0c, Array(text.utf8)) }
+
+    private static func element(_ tag: UInt8, _ contents: [UInt8]) -> [UInt8] {
+        let count = contents.count
+        let length: [UInt8] =
+            count < 0x80
+            ? [UInt8(count)] : [0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+        return [tag] + length + contents
+    }
+
+    /// The texts on the first level; what each is for stands one level down.
+    private static func topics(_ der: [UInt8]) -> [String] {
+        var found: [String] = []
+        guard let outer = read(der, 0), outer.tag == 0x30 else { return [] }
+        var place = outer.contents.lowerBound
+        while place < outer.contents.upperBound {
+            guard let next = read(der, place) else { return [] }
+            if next.tag == 0x0c { found.append(String(decoding: der[next.contents], as: UTF8.self)) }
+            place = next.contents.upperBound
+        }
+        return found
+    }
+
+    private static func read(_ der: [UInt8], _ place: Int) -> (tag: UInt8, contents: Range<Int>)? {
+        guard place + 2 <= der.count else { return nil }
+        var start = place + 2
+        var length = Int(der[place + 1])
+        if length > 0x7f {
+            let digits = length - 0x80
+            guard digits == 1 || digits == 2, start + digits <= der.count else { return nil }
+            length = der[start..<(start + digits)].reduce(0) { $0 * 256 + Int($1) }
+            start += digits
+        }
+        guard start + length <= der.count else { return nil }
+        return (der[place], start..<(start + length))
+    }
+}
