@@ -8,7 +8,9 @@ import Reactor
 package import TLS
 import Telemetry
 
-/// One of Apple's two services as an app gets there. Ways with the same parts are one: they share connections.
+/// One of Apple's two services as an app gets there.
+///
+/// Ways with the same parts are one: they share connections.
 package struct AppWay: Sendable {
     /// Where the gateway is.
     package let endpoint: APNsEndpoint

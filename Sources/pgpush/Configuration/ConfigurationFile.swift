@@ -45,7 +45,9 @@ struct ConfigurationFile: Equatable {
     static let sharedKeys = [
         "key_path", "key_id", "team_id", "max_lateness", "production_url", "sandbox_url", "ca_path",
     ]
-    /// Keys of an app. A certificate is for one.
+    /// Keys of an app.
+    ///
+    /// A certificate is for one.
     static let appKeys = ["name", "bundle_id", "cert_path", "cert_password_path"] + sharedKeys
     /// Keys of an environment of an app, for credentials that are good for one only.
     static let environmentKeys = ["key_path", "key_id", "team_id", "cert_path", "cert_password_path"]

@@ -37,7 +37,9 @@ struct JSONMember: Equatable {
     let line: Int
     let node: JSONNode
 
-    /// A name as messages say it. What is longer than any name of ours may be a key in the wrong place.
+    /// A name as messages say it.
+    ///
+    /// What is longer than any name of ours may be a key in the wrong place.
     static func shown(_ name: String) -> String {
         name.utf8.count <= 24 ? "\"\(DisplayText.cleaned(name))\"" : "a name of \(name.utf8.count) bytes"
     }
