@@ -18,11 +18,16 @@ package struct AppWay: Sendable {
     package let tls: TLSClientContext
     /// The provider token, one for all lanes; nil with a certificate.
     package let token: ProviderToken?
+    /// The certificate that `tls` shows; nil with a token.
+    package let certificate: APNsCertificate?
 
-    package init(endpoint: APNsEndpoint, tls: TLSClientContext, token: ProviderToken?) {
+    package init(
+        endpoint: APNsEndpoint, tls: TLSClientContext, token: ProviderToken?, certificate: APNsCertificate? = nil
+    ) {
         self.endpoint = endpoint
         self.tls = tls
         self.token = token
+        self.certificate = certificate
     }
 }
 
@@ -42,14 +47,19 @@ package struct AppRoute: Sendable {
         self.bundleID = bundleID
     }
 
-    /// Opens the way on one lane; nothing is connected before the first push.
+    /// Opens the way on one lane, or takes it in the place of the one that is open; nothing is connected before the first push.
     func open(over gateways: Gateways, stage: SendStage, _ settings: LaneSettings, _ logger: Logger) -> OpenRoute {
         for environment in [PushEnvironment.production, .sandbox] {
-            guard let way = ways[environment] else { continue }
-            stage.attach(
+            let gateway = ways[environment].map(gateways.gateway)
+            // With the same gateway as before nothing changes.
+            let present = stage.feeds[FeedKey(served.name, environment)]
+            guard present?.gateway !== gateway else { continue }
+            let feed = gateway.map { gateway in
                 PushFeed(
-                    app: served.name, environment: environment, gateway: gateways.gateway(for: way), stage: stage,
-                    settings: settings, logger: logger))
+                    app: served.name, environment: environment, gateway: gateway, stage: stage, settings: settings,
+                    logger: logger)
+            }
+            stage.exchange(present, for: feed)
         }
         return OpenRoute(route: self, logger: logger)
     }

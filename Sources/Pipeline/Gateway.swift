@@ -37,6 +37,12 @@ final class Gateway {
         pool.onRefusal = { [weak self] in self?.refused($0) }
     }
 
+    /// Takes a line out; true when none is left.
+    func detach(_ feed: PushFeed) -> Bool {
+        feeds.removeAll { $0 === feed }
+        return feeds.isEmpty
+    }
+
     /// Closes all connections; what was written and not answered is unknown.
     func close() {
         if let replacing { loop.cancel(replacing) }
@@ -157,6 +163,8 @@ final class Gateways {
 
     private let make: (AppWay) -> Gateway
     private var opened: [Key: Gateway] = [:]
+    /// Those that no app uses any more, while they finish what they have.
+    private var leaving: [Gateway] = []
 
     /// `make` builds one that has not been opened yet.
     init(_ make: @escaping (AppWay) -> Gateway) { self.make = make }
@@ -172,5 +180,26 @@ final class Gateways {
     }
 
     /// Closes all connections of the lane.
-    func close() { for gateway in opened.values { gateway.close() } }
+    func close() {
+        for gateway in Array(opened.values) + leaving { gateway.close() }
+        leaving = []
+    }
+
+    /// Lets go of the gateways that no app uses any more.
+    func retireUnused() {
+        let unused = opened.filter(\.value.feeds.isEmpty)
+        for (key, gateway) in unused {
+            opened[key] = nil
+            leaving.append(gateway)
+        }
+    }
+
+    /// Waits until those have answered, at the latest until then, and closes them.
+    func drainLeaving(until: MonotonicTime) async {
+        for gateway in leaving {
+            await gateway.pool.drain(until: until)
+            gateway.close()
+            leaving.removeAll { $0 === gateway }
+        }
+    }
 }

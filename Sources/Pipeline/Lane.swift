@@ -27,7 +27,7 @@ actor Lane {
     let plan: ClaimPlan
     let logger: Logger
     let counters: LaneCounters
-    let routes: [String: OpenRoute]
+    private(set) var routes: [String: OpenRoute]
     let gateways: Gateways
     let claims: QueueStore
     let settles: QueueStore
@@ -141,6 +141,21 @@ actor Lane {
 
     /// Names who wants to hear of retries.
     func report(retriesTo hears: @escaping @Sendable (MonotonicTime) -> Void) { retryPlanned = hears }
+
+    /// Goes over to other credentials or gateways of apps that it serves; what is on the wire is finished under the old ones.
+    func replace(_ changed: [AppRoute]) {
+        guard phase == .running else { return }
+        for route in changed where routes[route.served.name] != nil {
+            routes[route.served.name] = route.open(over: gateways, stage: stage, settings, logger)
+        }
+        gateways.retireUnused()
+        Task(executorPreference: loop.taskExecutor) {
+            await self.drainLeaving()
+        }
+        wake()
+    }
+
+    private func drainLeaving() async { await gateways.drainLeaving(until: .now().advanced(by: .seconds(30))) }
 
     /// Begins the end: nothing more is claimed or handed to the wire.
     func stop() {

@@ -7,6 +7,8 @@ extension LogKey {
     static let environment = LogKey("app.environment")
     static let topic = LogKey("app.topic")
     static let reason = LogKey("reason")
+    static let certificate = LogKey("certificate.fingerprint")
+    static let daysLeft = LogKey("certificate.days_left")
     static let status = LogKey("http.status")
     static let omitted = LogKey("records.omitted")
     static let notification = LogKey("notification.id")

@@ -17,6 +17,30 @@ extension SendStage {
         if !gateways.contains(where: { $0 === feed.gateway }) { gateways.append(feed.gateway) }
     }
 
+    /// Takes a feed in the place of another: what waits goes over to it, what is on the wire ends where it is.
+    func exchange(_ old: PushFeed?, for new: PushFeed?) {
+        if let old {
+            feeds[FeedKey(old.app, old.environment)] = nil
+            appFeeds[old.app]?.removeAll { $0 === old }
+            failedFeeds.removeAll { $0 === old }
+            if old.gateway.detach(old) { gateways.removeAll { $0 === old.gateway } }
+        }
+        if let new { attach(new) }
+        guard let old else { return }
+        for unit in unitsInWork {
+            for place in unit.segments.indices where unit.segments[place].feed === old {
+                unit.segments[place].feed = new
+                if unit.stopReason == nil { line(unit, up: place) }
+            }
+        }
+        // Comes back as certainly not processed, and goes into the line of the new one.
+        old.gateway.pool.withdraw { tag in
+            guard let unit = unitInWork(Int(tag >> 32)) else { return false }
+            return unit.work.content.app == old.app
+                && unit.segments[unit.segment(of: Int(tag & 0xffff_ffff))].environment == old.environment
+        }
+    }
+
     /// How many streams the gateways of an app allow at present.
     func streams(of app: String) -> Int {
         (appFeeds[app] ?? []).reduce(0) { $0 + $1.gateway.pool.streamCapacity }

@@ -98,9 +98,7 @@ final class SendStage: HTTP2RequestHandler {
         unit.progressAtRenewal = progress(of: unit)
         if givenUp[unit.work.key.notification] != nil { unit.stop(.hopeless) }
         if isStopping { unit.stop(.stopping) }
-        for place in unit.segments.indices {
-            if unit.segments[place].feed == nil { holdUnserved(unit, place) } else { line(unit, up: place) }
-        }
+        for place in unit.segments.indices { line(unit, up: place) }
         endIfDecided(unit)
     }
 
@@ -128,10 +126,14 @@ final class SendStage: HTTP2RequestHandler {
         for gateway in gateways { gateway.pool.withdraw { slots.contains($0 >> 32) } }
     }
 
-    private func line(_ unit: UnitInWork, up place: Int) {
-        unit.segments[place].feed?.add(unit, segment: place)
+    func line(_ unit: UnitInWork, up place: Int) {
+        guard let feed = unit.segments[place].feed else { return holdUnserved(unit, place) }
+        feed.add(unit, segment: place)
         planPump()
     }
+
+    /// The unit at a place of the table.
+    func unitInWork(_ slot: Int) -> UnitInWork? { slot < units.count ? units[slot] : nil }
 
     /// Lets a unit go when the fate of all its devices is known; its slot is free for the next one.
     private func endIfDecided(_ unit: UnitInWork) {

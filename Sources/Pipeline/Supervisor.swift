@@ -23,6 +23,9 @@ actor Supervisor {
     private let mayPoll: LoopSignal
     private let mayMaintain: LoopSignal
     let mayJudge: LoopSignal
+    /// The ways to Apple as they are now.
+    private(set) var routes: [AppRoute]
+    var expiry = ExpiryNotice()
     private var signalsSeen = 0
     private(set) var isEnding = false
     private var isWakePlanned = false
@@ -40,6 +43,7 @@ actor Supervisor {
         self.laneSettings = laneSettings
         self.lanes = lanes
         self.logger = logger
+        routes = settings.routes
         store = sessions.queue(on: loop, owner: .random())
         contact = sessions.contact
         mayPoll = LoopSignal(loop: loop)
@@ -72,6 +76,14 @@ actor Supervisor {
         store.close()
         for lane in lanes where await lane.wasCutOff { return .unreachable }
         return .done
+    }
+
+    /// Remembers changed ways.
+    func take(_ changed: [AppRoute]) {
+        for route in changed {
+            guard let place = routes.firstIndex(where: { $0.served.name == route.served.name }) else { continue }
+            routes[place] = route
+        }
     }
 
     private func runLanes() async {
@@ -197,6 +209,7 @@ actor Supervisor {
             host: hostName(), processID: getpid(), version: settings.version, lanes: Int32(clamping: lanes.count),
             apps: laneSettings.apps.map(\.name), owners: lanes.map(\.owner))
         while !isEnding {
+            warnOfExpiry()
             do throws(PostgresError) {
                 try await giveSignOfLife(report)
                 try await store.sweep(apps: laneSettings.apps, grace: sweepGrace)
@@ -247,7 +260,7 @@ actor Supervisor {
         let time = try await store.heartbeat(
             report, inFlight: inFlight, accepted: counts.accepted, rejected: counts.notAccepted)
         let ahead = DatabaseClock.learn(databaseMicroseconds: time)
-        for route in settings.routes { for way in route.ways.values { way.token?.setClockOffset(ahead) } }
+        for route in routes { for way in route.ways.values { way.token?.setClockOffset(ahead) } }
     }
 
     func counts() async -> LaneCounts {
@@ -275,7 +288,7 @@ actor Supervisor {
 
     private func watchSignals() -> SignalWatch? {
         do throws(ReactorError) {
-            return try SignalWatch(loop: loop, signals: [SIGTERM, SIGINT]) { [self] number in
+            return try SignalWatch(loop: loop, signals: [SIGTERM, SIGINT, SIGHUP]) { [self] number in
                 assumeIsolated { $0.received(number) }
             }
         } catch {
@@ -286,6 +299,7 @@ actor Supervisor {
 
     /// The first signal begins the orderly end, the second cuts it short.
     private func received(_ number: Int32) {
+        if number == SIGHUP { return reload() }
         signalsSeen += 1
         logger.notice("stopping", [.signal: number, .grace: settings.grace.components.seconds])
         if signalsSeen > 1 { exitAtOnce(number) }

@@ -13,6 +13,8 @@ package struct WorkerSettings: Sendable {
     package var schema: SchemaName
     /// The apps that are served, with their credentials.
     package var routes: [AppRoute]
+    /// Reads the credentials anew, on a thread that may block; what has not changed comes back as the same objects.
+    package var reload: (@Sendable () throws -> [AppRoute])?
     /// Drain what is due and return.
     package var once = false
     /// The longest time between two looks at the queue.

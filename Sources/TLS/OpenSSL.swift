@@ -110,3 +110,11 @@ package enum SecretFile {
     /// - Throws: `file`, naming the path.
     package static func read(_ path: String) throws(TLSError) -> [UInt8] { try readSmallFile(path, limit: 1 << 16) }
 }
+
+/// Files with authorities.
+package enum TrustBundle {
+    /// The bytes of a bundle, at most 16 MB.
+    ///
+    /// - Throws: `file`, naming the path.
+    package static func read(_ path: String) throws(TLSError) -> [UInt8] { try readSmallFile(path, limit: 16 << 20) }
+}

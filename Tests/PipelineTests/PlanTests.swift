@@ -206,6 +206,17 @@ import Testing
         #expect(walk.since["app0"] != nil)
     }
 
+    @Test("a certificate is spoken of from thirty days before its end on, once a day")
+    func expiry() {
+        var notice = ExpiryNotice()
+        let said = [
+            ("a", 30, 1_000_000), ("a", 29, 1_000_000), ("b", -3, 1_000_000), ("a", 29, 1_086_399),
+            ("a", 28, 1_086_400),
+        ]
+        .map { notice.isDue($0.0, daysLeft: $0.1, now: $0.2) }
+        #expect(said == [false, true, true, false, true])
+    }
+
     private func unit(_ app: String, due: Int64) -> WorkUnit {
         WorkUnit(
             key: UnitKey(notification: 1, batch: 0, epoch: 1), attempt: 1,

@@ -38,6 +38,16 @@ struct TrustStore: Sendable {
         }
     }
 
+    /// SHA-256 of the bundle, by which a changed one is known; nil for the system's.
+    func digest() throws(CommandFailure) -> [UInt8]? {
+        guard let path else { return nil }
+        do throws(TLSError) {
+            return try SHA256.digest(try TrustBundle.read(path))
+        } catch {
+            throw CommandFailure(.configuration, "\(name) cannot be read: \(error.message)")
+        }
+    }
+
     /// The check, and the context that it made.
     func check() -> (Check, TLSClientContext?) {
         do throws(ConfigurationError) {

@@ -28,7 +28,7 @@ extension Verb {
         ]
     ) { call in
         // Before any thread is started, so that no thread takes them in the old way.
-        SignalWatch.block([SIGTERM, SIGINT])
+        SignalWatch.block([SIGTERM, SIGINT, SIGHUP])
         let plan = try WorkerPlan(call)
         let facts = try plan.checkDatabase()
         plan.warn(facts)

@@ -1,6 +1,5 @@
 // All that a worker is told, checked: the bridge between command line and environment on one side and the pipeline on the other.
 
-import APNs
 import CLinux
 import Postgres
 import PushModel
@@ -19,8 +18,8 @@ struct WorkerPlan: Sendable {
     let grace: Duration
 
     let push: PushSettings
-    /// Apps that trust the same and show the same certificate share one.
-    let contexts: [TLSFace: TLSClientContext]
+    /// The environment, to read the credentials again.
+    let variables: [String: String]
     let environment: PushEnvironment?
     /// Set variables that this version can do without, but does not honour.
     let unused: [String]
@@ -44,7 +43,8 @@ struct WorkerPlan: Sendable {
         environment = try PushSettings.defaultEnvironment(settings)
         unused = ["PGPUSH_HTTP"].filter { settings[$0] != nil }
         push = try PushSettings(call.environment)
-        contexts = try Self.load(push.apps)
+        variables = call.environment
+        for app in push.apps { _ = try app.trust.load() }
         let where_ = try call.databaseSettings()
         schema = where_.schema
         do throws(PostgresError) {
@@ -56,17 +56,6 @@ struct WorkerPlan: Sendable {
         } catch {
             throw CommandFailure(error, schema: schema)
         }
-    }
-
-    private static func load(_ apps: [AppSettings]) throws(ConfigurationError) -> [TLSFace: TLSClientContext] {
-        var contexts: [TLSFace: TLSClientContext] = [:]
-        for app in apps {
-            for credential in [app.credentials.production, app.credentials.sandbox].compactMap(\.self) {
-                let face = TLSFace(app, credential)
-                if contexts[face] == nil { contexts[face] = try app.trust.load(credential.certificate?.identity) }
-            }
-        }
-        return contexts
     }
 
     /// Reads --lanes and --connections: together a process has 1 to 16 connections, and a lane without one could not send.
@@ -135,19 +124,6 @@ struct WorkerPlan: Sendable {
                 "devices are registered for another environment by default than APNS_ENVIRONMENT says; run 'pgpush migrate'",
                 [.found: facts.defaultEnvironment, .wanted: environment.rawValue])
         }
-    }
-}
-
-/// What decides about a TLS context: whom it trusts, and what it shows.
-struct TLSFace: Hashable {
-    /// The bundle of trusted authorities, nil for the system's.
-    let trust: String?
-    /// The fingerprint of the client certificate.
-    let certificate: String?
-
-    init(_ app: AppSettings, _ credential: APNsCredential) {
-        trust = app.trust.path
-        certificate = credential.certificate?.fingerprint
     }
 }
 
