@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Configuration") struct CommandLineConfiguration {
     @Test(arguments: [
-        "APNS_MANAGE_URL", "APNS_PROXY_URL",
+        "APNS_MANAGE_URL"
     ])
     func nothingIsPassedOverInSilence(_ variable: String) {
         #expect {
