@@ -111,7 +111,10 @@ struct Doctor {
                     if !checks.contains(check) { checks.append(check) }
                     contexts[trust.path] = context
                 }
-                guard contexts[trust.path] != nil else { continue }
+                guard let context = contexts[trust.path] else { continue }
+                if let missing = TrustStore.missingRoot(context, hosts), !checks.contains(missing) {
+                    checks.append(missing)
+                }
                 for environment in [PushEnvironment.production, .sandbox] {
                     Self.add(draft.name, environment, hosts[environment], trust.path, proxy, to: &goals)
                 }
