@@ -7,9 +7,7 @@ import Testing
 @testable import pgpush
 
 @Suite("Configuration") struct CommandLineConfiguration {
-    @Test(arguments: [
-        "APNS_MANAGE_URL", "APNS_PROXY_URL",
-    ])
+    @Test(arguments: ["APNS_PROXY_URL"])
     func nothingIsPassedOverInSilence(_ variable: String) {
         #expect {
             try PushSettings.refuseUnsupported(Settings(environment: [variable: "x"]))
