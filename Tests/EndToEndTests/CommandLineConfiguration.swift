@@ -9,19 +9,6 @@ import Testing
 @testable import pgpush
 
 @Suite("Configuration") struct CommandLineConfiguration {
-    @Test(arguments: [
-        "APNS_MANAGE_URL"
-    ])
-    func nothingIsPassedOverInSilence(_ variable: String) {
-        #expect {
-            try PushSettings.refuseUnsupported(Settings(environment: [variable: "x"]))
-        } throws: { error in
-            (error as? ConfigurationError)?.variable == variable
-        }
-        // An empty variable is one that is not set.
-        #expect(throws: Never.self) { try PushSettings.refuseUnsupported(Settings(environment: [variable: ""])) }
-    }
-
     @Test func aBundleWithoutApplesRootIsNamed() throws {
         let own = try TLSClientContext(trust: .pem(try CertificateIssuer().certificatePEM))
         let missing = try #require(TrustStore.missingRoot(own, APNsHosts()))

@@ -25,10 +25,10 @@ struct AppDraft: Sendable {
         "key_path": "APNS_KEY_PATH", "key_id": "APNS_KEY_ID", "team_id": "APNS_TEAM_ID",
         "cert_path": "APNS_CERT_PATH", "cert_password_path": CredentialLoader.certificatePasswordPath,
         "bundle_id": "APNS_BUNDLE_ID", "production_url": "APNS_PRODUCTION_URL", "sandbox_url": "APNS_SANDBOX_URL",
-        "proxy_url": "APNS_PROXY_URL", "ca_path": "APNS_CA_PATH",
+        "manage_url": "APNS_MANAGE_URL", "proxy_url": "APNS_PROXY_URL", "ca_path": "APNS_CA_PATH",
     ]
     private static let wide: Set = [
-        "APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_PROXY_URL", "APNS_CA_PATH",
+        "APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_MANAGE_URL", "APNS_PROXY_URL", "APNS_CA_PATH",
     ]
 
     /// What holds for one environment alone: the whole of `variables` as it is there.
@@ -141,7 +141,16 @@ struct AppDraft: Sendable {
     }
 
     /// Where its gateways are.
-    func hosts() throws(APNsError) -> APNsHosts { try APNsHosts(variables, names: places) }
+    func hosts() throws(APNsError) -> APNsHosts {
+        var hosts = try APNsHosts(variables, names: places)
+        if let own = environments[.production] {
+            hosts.productionManagement = try APNsHosts(own.variables, names: own.places).productionManagement
+        }
+        if let own = environments[.sandbox] {
+            hosts.sandboxManagement = try APNsHosts(own.variables, names: own.places).sandboxManagement
+        }
+        return hosts
+    }
 
     /// The proxy on the way there, if there is one.
     func proxy() throws(ConfigurationError) -> HTTPProxy? {

@@ -34,7 +34,6 @@ struct Doctor {
             add([.fail("configuration", error)])
         }
         for draft in drafts { add(credentials(draft, isOne: drafts.count == 1)) }
-        add(unsupported())
         add(database())
         add(appleService(drafts))
         return checks
@@ -53,15 +52,6 @@ struct Doctor {
             return checks + advice.map { .warn(name, "the key's file", remedy: $0) }
         } catch {
             return [.fail(name, error)]
-        }
-    }
-
-    private func unsupported() -> [Check] {
-        do throws(ConfigurationError) {
-            try PushSettings.refuseUnsupported(settings)
-            return []
-        } catch {
-            return [.fail("configuration", error)]
         }
     }
 
