@@ -158,10 +158,19 @@ final class Gateway {
 
 /// The gateways of one lane, each opened once; loop-confined.
 final class Gateways {
-    private struct Key: Hashable {
+    /// What makes two ways the same.
+    struct Key: Hashable {
         let endpoint: APNsEndpoint
+        let proxy: HTTPProxy?
         let token: ObjectIdentifier?
         let tls: ObjectIdentifier
+
+        init(_ way: AppWay) {
+            endpoint = way.endpoint
+            proxy = way.proxy
+            token = way.token.map(ObjectIdentifier.init)
+            tls = ObjectIdentifier(way.tls)
+        }
     }
 
     private let make: (AppWay) -> Gateway
@@ -174,8 +183,7 @@ final class Gateways {
 
     /// The gateway that carries pushes this way.
     func gateway(for way: AppWay) -> Gateway {
-        let key = Key(
-            endpoint: way.endpoint, token: way.token.map(ObjectIdentifier.init), tls: ObjectIdentifier(way.tls))
+        let key = Key(way)
         if let known = opened[key] { return known }
         let gateway = make(way)
         opened[key] = gateway

@@ -88,8 +88,8 @@ actor Lane {
 
     /// Builds the lane's parts; nothing is connected yet.
     init(
-        loop: EventLoop, settings: LaneSettings, routes: [AppRoute], connections: Int, sessions: SessionFactory,
-        logger: Logger
+        loop: EventLoop, settings: LaneSettings, routes: [AppRoute], connections: Int, budgets: ConnectBudgets,
+        sessions: SessionFactory, logger: Logger
     ) {
         loop.assertOnLoop()
         self.loop = loop
@@ -110,7 +110,7 @@ actor Lane {
             loop: loop, settings: settings, counters: counters, logger: logger, onUnitEnded: { ended.add($0) },
             onHaste: { ended.signal.raise() })
         self.stage = stage
-        let gateways = Gateways(loop: loop, stage: stage, connections: connections, logger: logger)
+        let gateways = Gateways(loop: loop, stage: stage, connections: connections, budgets: budgets, logger: logger)
         self.gateways = gateways
         self.routes = Dictionary(
             uniqueKeysWithValues: routes.map { route in

@@ -43,11 +43,7 @@ struct PushSettings: Sendable {
             (
                 "APNS_MANAGE_URL", "names a host for channels, which this version does not manage",
                 "unset it"
-            ),
-            (
-                "APNS_PROXY_URL", "names a proxy, which this version does not use",
-                "unset it and allow port 443 outwards"
-            ),
+            )
         ]
         for (variable, problem, remedy) in unsupported where settings[variable] != nil {
             throw ConfigurationError(variable: variable, problem: problem, remedy: remedy)
