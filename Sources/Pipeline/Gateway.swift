@@ -51,16 +51,19 @@ final class Gateway {
 
     // MARK: Reach
 
-    /// Whether the gateway has been out of reach for at least `limit`; asking makes the pool try again when it may.
-    func isUnreachable(for limit: Duration) -> Bool {
+    /// Remembers since when it has been out of reach, and has the pool try again when it may.
+    func look() {
         guard pool.isCutOff else {
             unreachableSince = nil
-            return false
+            return
         }
-        let since = unreachableSince ?? loop.now
-        unreachableSince = since
+        unreachableSince = unreachableSince ?? loop.now
         pool.warmUp()
-        return loop.now.since(since) >= limit
+    }
+
+    /// Whether the gateway is out of reach, and looks have found it so for at least `limit`.
+    func isUnreachable(for limit: Duration) -> Bool {
+        pool.isCutOff && loop.now.since(unreachableSince ?? loop.now) >= limit
     }
 
     // MARK: The line
