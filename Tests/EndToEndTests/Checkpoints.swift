@@ -62,11 +62,11 @@ import Testing
     @Test("is made of a list too, though it would fit into one batch")
     func list() async throws {
         try await Rig.run(.idle, simulator: ["--first-limit", "20", "--stream-limit", "20"]) { rig in
-            try await rig.simulator.set("latency-ms", 400)
+            try await rig.simulator.set("latency-ms", 800)
             let tokens = (1...500).map { "'\(DeviceTokens.plain($0))'" }.joined(separator: ", ")
             let id = try rig.insert("device_tokens, body", "ARRAY[\(tokens)], 'x'")
             let first = try rig.worker("--connections", "1", "--lanes", "1")
-            try await rig.simulator.wait(for: .accepted, atLeast: 350, within: .seconds(120))
+            try await rig.simulator.wait(for: .accepted, atLeast: 200, within: .seconds(120))
             try await rig.eventually("SELECT max(accepted_count) > 0 FROM notification_batches", is: "t")
             await first.kill()
             let before = try rig.simulator.journal()
@@ -76,6 +76,7 @@ import Testing
                 "UPDATE notification_batches SET lease_until = now() - interval '1 minute' WHERE lease_until IS NOT NULL"
             )
             let second = try rig.worker("--poll-interval", "1")
+            try await second.hasStarted()
             try await rig.status(of: id, is: "sent", within: .seconds(150))
             try await second.stop()
             let requests = Dictionary(grouping: try rig.simulator.journal().requests) { $0.token ?? "" }
