@@ -59,15 +59,16 @@ package enum CleanText {
     }
 }
 
-/// A scanner of one JSON object that looks for two members on its first level.
+/// A scanner of one JSON object that looks for two members on its first level; its pieces read other objects too.
 struct AnswerScanner {
     private let bytes: ArraySlice<UInt8>
     private var index: Int
     private(set) var reason: [UInt8] = []
     private(set) var timestamp: Int64?
 
-    init(_ bytes: [UInt8]) {
-        self.bytes = bytes.prefix(4096)
+    /// Reads at most the first `limit` bytes.
+    init(_ bytes: [UInt8], limit: Int = 4096) {
+        self.bytes = bytes.prefix(limit)
         index = 0
     }
 
@@ -92,7 +93,7 @@ struct AnswerScanner {
 
     // MARK: Pieces
 
-    private var peek: UInt8? { index < bytes.endIndex ? bytes[index] : nil }
+    var peek: UInt8? { index < bytes.endIndex ? bytes[index] : nil }
 
     private mutating func next() -> UInt8? {
         guard let byte = peek else { return nil }
@@ -100,11 +101,11 @@ struct AnswerScanner {
         return byte
     }
 
-    private mutating func skipBlanks() {
+    mutating func skipBlanks() {
         while let byte = peek, byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { index += 1 }
     }
 
-    private mutating func take(_ byte: UInt8) -> Bool {
+    mutating func take(_ byte: UInt8) -> Bool {
         skipBlanks()
         guard peek == byte else { return false }
         index += 1
@@ -112,7 +113,7 @@ struct AnswerScanner {
     }
 
     /// The bytes of a string, unescaped, those beyond `limit` dropped; nil when it does not begin or does not end.
-    private mutating func string(limit: Int) -> [UInt8]? {
+    mutating func string(limit: Int) -> [UInt8]? {
         guard next() == UInt8(ascii: "\"") else { return nil }
         var text: [UInt8] = []
         func add(_ piece: some Sequence<UInt8>) {
@@ -173,7 +174,7 @@ struct AnswerScanner {
     }
 
     /// A number without fraction and exponent that fits, else nil; what was not taken is left for `skipValue`.
-    private mutating func integer() -> Int64? {
+    mutating func integer() -> Int64? {
         var number: Int64 = 0
         var digits = 0
         while let byte = peek, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") {
@@ -189,7 +190,7 @@ struct AnswerScanner {
     }
 
     /// Passes over the rest of a value of any kind and depth, up to the comma or the brace behind it.
-    private mutating func skipValue() {
+    mutating func skipValue() {
         var depth = 0
         while let byte = peek {
             switch byte {

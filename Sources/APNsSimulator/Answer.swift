@@ -75,6 +75,8 @@ package struct Answer: Equatable, Sendable {
     package var success = SuccessForm.plain
     /// How long to wait before answering.
     package var delay = Duration.zero
+    /// What channel management has done; nil for pushes.
+    package var channel: ChannelOutcome?
 
     /// Makes an answer: accepted, or refused for a reason.
     package init(_ rejection: Rejection? = nil) {
@@ -83,7 +85,7 @@ package struct Answer: Equatable, Sendable {
     }
 
     /// The HTTP status.
-    package var status: Int { rejection?.status ?? 200 }
+    package var status: Int { rejection?.status ?? channel?.status ?? 200 }
 }
 
 /// What becomes of a request.

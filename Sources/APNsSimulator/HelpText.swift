@@ -42,6 +42,13 @@ package enum HelpText {
           One stream until the first valid provider token, then 1000; 1 after a 4xx other than 410, until the next 200.
           After ExpiredProviderToken or TooManyProviderTokenUpdates a connection stays wedged.
 
+        Channels
+          POST, GET, DELETE /1/apps/<bundle id>/channels and GET /1/apps/<bundle id>/all-channels are answered on the same ports as
+          pushes, each environment for itself (APNS_MANAGE_URL of --print-env is production's). Ids follow from the seed. A push
+          to /4/broadcasts/apps/<bundle id> is accepted when its channel exists: MissingChannelId, BadChannelId,
+          ChannelNotRegistered; TopicDisallowed for a bundle id with a suffix, TopicMismatch for one that is not registered;
+          BadExpirationDate when a channel without storage is sent anything but apns-expiration 0; at most 5120 bytes.
+
         """
 
     private static let journal = """

@@ -36,18 +36,23 @@ package struct Judge: Sendable {
     package var registry: KeyRegistry
     package var weather: Weather
     package internal(set) var tally = Tally()
+    var channels: ChannelBook
     private let seed: UInt64
     private var chance: SeededGenerator
     private var clocks: [SimulatedEnvironment: TokenChangeClock] = [:]
-    private var lastBody: (bytes: [UInt8], kind: PushKind, finding: PayloadFinding)?
+    private var lastBody: (bytes: [UInt8], kind: PushKind, limit: Int, finding: PayloadFinding)?
 
     /// Makes a service; the same seed gives the same chances.
-    package init(rules: PushRules, registry: KeyRegistry, weather: Weather = Weather(), seed: UInt64 = 1) {
+    package init(
+        rules: PushRules, registry: KeyRegistry, weather: Weather = Weather(), seed: UInt64 = 1,
+        channelLimit: Int = 10_000
+    ) {
         self.rules = rules
         self.registry = registry
         self.weather = weather
         self.seed = seed
         chance = SeededGenerator(seed: seed)
+        channels = ChannelBook(seed: seed, limit: channelLimit)
     }
 
     /// Makes all provider tokens that are about expired; newer ones are good.
@@ -112,9 +117,14 @@ package struct Judge: Sendable {
         _ request: IncomingRequest, allowedTopics: Set<String>? = nil, certificate: ClientCertificate? = nil,
         _ token: UInt64, _ attempt: Int, _ environment: SimulatedEnvironment
     ) -> Ruling {
+        guard case .device = request.route else {
+            let allows = { allowedTopics?.contains($0) ?? certificate?.topics.contains($0) ?? true }
+            return judgeChannel(request, attempt, environment, allows)
+        }
         let refusal = rules.checkHeaders(request, allowedTopics: allowedTopics, certificate: certificate)
         if let refusal { return refuse(refusal) }
-        let finding = check(request.body, PushRules.kind(of: request) ?? .alert)
+        let kind = PushRules.kind(of: request) ?? .alert
+        let finding = check(request.body, kind, limit: kind.payloadLimit)
         if let rejection = finding.rejection { return refuse(rejection) }
         var ruling =
             rules.isStrict && !finding.warnings.isEmpty
@@ -141,10 +151,12 @@ package struct Judge: Sendable {
     }
 
     /// The finding about a body; senders of a broadcast send the same one again and again.
-    private mutating func check(_ body: [UInt8], _ kind: PushKind) -> PayloadFinding {
-        if let lastBody, lastBody.kind == kind, sameBytes(lastBody.bytes, body) { return lastBody.finding }
-        let finding = PayloadRules.check(body, kind: kind)
-        lastBody = (body, kind, finding)
+    mutating func check(_ body: [UInt8], _ kind: PushKind, limit: Int) -> PayloadFinding {
+        if let lastBody, lastBody.kind == kind, lastBody.limit == limit, sameBytes(lastBody.bytes, body) {
+            return lastBody.finding
+        }
+        let finding = PayloadRules.check(body, kind: kind, limit: limit)
+        lastBody = (body, kind, limit, finding)
         return finding
     }
 
@@ -170,6 +182,11 @@ package struct Judge: Sendable {
         if falls(token, within: weather.badTokenShare, seed: seed, salt: 2) {
             return .answer(dress(Answer(.badDeviceToken)))
         }
+        return byPassingChance(token, attempt)
+    }
+
+    /// What may happen to a request whoever it is for.
+    mutating func byPassingChance(_ token: UInt64, _ attempt: Int) -> Decision {
         let roll = token &+ UInt64(attempt)
         if falls(roll, within: weather.throttledShare, seed: seed, salt: 3) {
             return .answer(dress(Answer(.tooManyRequests)))
@@ -183,14 +200,14 @@ package struct Judge: Sendable {
         return .answer(dress(Answer()))
     }
 
-    private mutating func refuse(_ rejection: Rejection) -> Ruling {
+    mutating func refuse(_ rejection: Rejection) -> Ruling {
         Ruling(decision: .answer(dress(Answer(rejection))))
     }
 
     private func refuseAtOnce(_ rejection: Rejection) -> Ruling { Ruling(decision: .answer(Answer(rejection))) }
 
     /// Gives an answer the form and the delay that the weather asks for, where it has none of its own.
-    private mutating func dress(_ answer: Answer) -> Answer {
+    mutating func dress(_ answer: Answer) -> Answer {
         var dressed = answer
         if answer.errorBody == .json { dressed.errorBody = weather.errorBody }
         if answer.success == .plain { dressed.success = weather.success }

@@ -15,10 +15,10 @@ package struct PayloadFinding: Equatable, Sendable {
 
 /// The rules for the body of a device push.
 package enum PayloadRules {
-    /// Checks the body of a push of this kind.
-    package static func check(_ body: [UInt8], kind: PushKind) -> PayloadFinding {
+    /// Checks the body of a push of this kind; `limit` is its longest body in bytes where that is not the kind's own.
+    package static func check(_ body: [UInt8], kind: PushKind, limit: Int? = nil) -> PayloadFinding {
         if body.isEmpty { return PayloadFinding(rejection: .payloadEmpty) }
-        if body.count > kind.payloadLimit { return PayloadFinding(rejection: .payloadTooLarge) }
+        if body.count > limit ?? kind.payloadLimit { return PayloadFinding(rejection: .payloadTooLarge) }
         // Apple names no reason for a body that is not JSON; senders report this one.
         guard let payload = JSONText(body), let members = payload.members else {
             return PayloadFinding(rejection: .payloadEmpty)

@@ -23,8 +23,12 @@ package struct PushRules: Sendable {
 
     // MARK: Before the credentials
 
-    /// Checks method, path and repeated headers of a device push.
+    /// Checks method, path and repeated headers of a request.
     package func checkShape(_ request: IncomingRequest) -> Rejection? {
+        if let methods = ChannelRules.methods(of: request.route) {
+            guard methods.contains(request.method) else { return .methodNotAllowed }
+            return request.duplicates.isEmpty ? nil : .duplicateHeaders
+        }
         guard request.method == "POST" else { return .methodNotAllowed }
         guard case .device(let token) = request.route else { return .badPath }
         guard request.duplicates.isEmpty else { return .duplicateHeaders }

@@ -34,6 +34,13 @@ extension Rejection {
     package static let payloadEmpty = Rejection(400, "PayloadEmpty")
     package static let topicDisallowed = Rejection(400, "TopicDisallowed")
     package static let badRequestPayload = Rejection(400, "BadRequestPayload")
+    package static let badRequestParams = Rejection(400, "BadRequestParams")
+    package static let missingPushType = Rejection(400, "MissingPushType")
+    package static let missingChannelID = Rejection(400, "MissingChannelId")
+    package static let badChannelID = Rejection(400, "BadChannelId")
+    package static let channelNotRegistered = Rejection(400, "ChannelNotRegistered")
+    package static let cannotCreateChannel = Rejection(400, "CannotCreateChannelConfig")
+    package static let featureNotEnabled = Rejection(400, "FeatureNotEnabled")
 
     package static let badCertificate = Rejection(403, "BadCertificate")
     package static let badCertificateEnvironment = Rejection(403, "BadCertificateEnvironment")

@@ -190,12 +190,19 @@ extension Simulator: TurnHandler {
     }
 
     private func body(of answer: Answer) -> [UInt8] {
+        if let channel = answer.channel, answer.rejection == nil { return channel.body }
         if answer.rejection == nil { return answer.success == .body ? Array("{}".utf8) : [] }
         return errorBody(of: answer, at: wallNanoseconds() / 1_000_000)
     }
 
     private func fields(of answer: Answer, _ judged: JudgedRequest) -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
+        if let requestID = judged.request.requestID { fields.append((name: "apns-request-id", value: requestID)) }
+        if judged.request.route.isManagement {
+            if case .created(let id)? = answer.channel { fields.append((name: "apns-channel-id", value: id)) }
+            if let seconds = answer.retryAfter { fields.append((name: "retry-after", value: String(seconds))) }
+            return fields
+        }
         let isAccepted = answer.rejection == nil
         if !isAccepted || answer.success != .noID { fields.append((name: "apns-id", value: judged.answerID)) }
         if isAccepted, judged.arrival.environment == .sandbox {

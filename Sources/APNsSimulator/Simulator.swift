@@ -58,7 +58,9 @@ package final class Simulator {
         var rules = PushRules(bundleIDs: Set(options.effectiveBundleIDs), isStrict: options.isStrict)
         rules.minimumTokenLength = options.minimumTokenLength
         let keys = try [folder.registeredKey()] + options.keys.map { try $0.load() }
-        judge = Judge(rules: rules, registry: KeyRegistry(keys: keys), weather: options.weather, seed: options.seed)
+        judge = Judge(
+            rules: rules, registry: KeyRegistry(keys: keys), weather: options.weather, seed: options.seed,
+            channelLimit: options.channelLimit)
         // A folder that is of no use ends the simulator before it listens.
         _ = try context(for: climate.face)
     }

@@ -15,6 +15,8 @@ package struct SimulatorOptions: Sendable {
     package var keys: [KeyOption] = []
     package var isStrict = false
     package var minimumTokenLength = 64
+    /// How many channels an app may have in an environment.
+    package var channelLimit = 10_000
     package var journalPath: String?
     package var journalBodies = JournalBodyForm.full
     package var controlSocket: String?
@@ -157,6 +159,12 @@ package struct SimulatorOption: Sendable {
             options, value in
             guard let length = Int(value), (1...512).contains(length) else { return false }
             options.minimumTokenLength = length
+            return true
+        },
+        SimulatorOption(name: "channel-limit", argument: "N", summary: "channels of an app and environment (10000)") {
+            options, value in
+            guard let limit = Int(value), (0...1_000_000).contains(limit) else { return false }
+            options.channelLimit = limit
             return true
         },
         text("journal", "FILE", "append one JSON line for each request and connection") { $0.journalPath = $1 },

@@ -23,7 +23,7 @@ package struct Tally: Sendable {
     package private(set) var requests = 0
     /// Requests that were answered.
     package private(set) var answered = 0
-    /// Requests that were answered with 200.
+    /// Pushes that were answered with 200.
     package private(set) var accepted = 0
     /// Requests that ended without an answer.
     package private(set) var unanswered = 0
@@ -65,7 +65,7 @@ package struct Tally: Sendable {
         answered += 1
         let outcome = Outcome(environment: environment, status: answer.status, reason: answer.rejection?.reason ?? "")
         outcomes[outcome, default: 0] += 1
-        guard answer.rejection == nil else { return }
+        guard answer.rejection == nil, answer.channel == nil else { return }
         accepted += 1
         if let token { noteAccepted(token) }
     }

@@ -76,7 +76,8 @@ final class Service: @unchecked Sendable {
         let bundleID = options.effectiveBundleIDs.first ?? ""
         let common = [
             ("APNS_PRODUCTION_URL", simulator.url(.production)), ("APNS_SANDBOX_URL", simulator.url(.sandbox)),
-            ("APNS_CA_PATH", folder.authorityPath), ("APNS_BUNDLE_ID", bundleID),
+            ("APNS_MANAGE_URL", simulator.url(.production)), ("APNS_CA_PATH", folder.authorityPath),
+            ("APNS_BUNDLE_ID", bundleID),
         ]
         switch options.authentication {
         case .token:

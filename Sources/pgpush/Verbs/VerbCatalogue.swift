@@ -15,6 +15,12 @@ enum VerbCatalogue {
                 VerbGroup(
                     name: "apps", summary: "lists, pauses and resumes apps",
                     members: [.verb(.appsList), .verb(.appsPause), .verb(.appsResume)])),
-            .verb(.doctor),
+            .group(
+                VerbGroup(
+                    name: "channels", summary: "makes, shows and deletes broadcast channels",
+                    members: [
+                        .verb(.channelsCreate), .verb(.channelsRead), .verb(.channelsList), .verb(.channelsDelete),
+                    ])),
+            .verb(.sendTest), .verb(.doctor),
         ])
 }
