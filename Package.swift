@@ -59,7 +59,8 @@ let package = Package(
         .executableTarget(
             name: "pgpush",
             dependencies: [
-                "CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "Postgres", "TLS", "Reactor", "Telemetry",
+                "CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "HTTP2", "Postgres", "TLS", "Reactor",
+                "Telemetry",
             ],
             swiftSettings: strict),
         .executableTarget(

@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 . deploy/packages.sh
 
 require_swift
-install_packages "${build_packages[@]}" "${cluster_packages[@]}" pgbouncer nghttp2-client curl util-linux faketime
+install_packages "${build_packages[@]}" "${cluster_packages[@]}" pgbouncer nghttp2-client curl util-linux faketime tinyproxy
 
 chaos=no
 if [ "${1:-}" = chaos ]; then

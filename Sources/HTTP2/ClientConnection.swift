@@ -59,7 +59,8 @@ import Telemetry
         let deadline = MonotonicTime.now().advanced(by: configuration.connectTimeout)
         connectTimer = loop.schedule(after: configuration.connectTimeout) { [weak self] in self?.connectTimedOut() }
         let connector = Connector(
-            loop: loop, host: configuration.host, port: configuration.port, deadline: deadline,
+            loop: loop, host: configuration.host, port: configuration.port, proxy: configuration.proxy,
+            deadline: deadline,
             order: { [pool] in pool.ordered($0) }
         ) { [weak self] in self?.connected($0) }
         self.connector = connector

@@ -1,10 +1,12 @@
-// The way to a connected descriptor on which TLS can start: name, addresses, TCP. A tunnel through a proxy will be one
-// more step here, between TCP and completion; nothing above needs to know of it.
+// The way to a connected descriptor on which TLS can start: name, addresses, TCP, and a tunnel where a proxy stands in between;
+// nothing above needs to know of it.
 //
-//   resolve ──> connect to address 1 ──(fault, or its share of the time is over)──> address 2 ──> … ──> completion
+//   resolve ──> connect to address 1 ──(fault, or its share of the time is over)──> address 2 ──> … ──> (CONNECT) ──> completion
+//
+// With a proxy the name that is looked up is the proxy's.
 
 import Glibc
-import Reactor
+package import Reactor
 
 /// How often each address of a host is in use, so that the connections of a pool spread over all of them.
 struct AddressBook {
@@ -31,8 +33,8 @@ struct AddressBook {
 }
 
 /// One attempt to get a connected descriptor; calls back exactly once unless it is cancelled.
-final class Connector: IOHandler {
-    typealias Completion = (Result<(descriptor: Int32, address: SocketAddress), HTTP2Fault>) -> Void
+package final class Connector: IOHandler {
+    package typealias Completion = (Result<(descriptor: Int32, address: SocketAddress), HTTP2Fault>) -> Void
 
     private let loop: EventLoop
     private let host: String
@@ -46,29 +48,36 @@ final class Connector: IOHandler {
     private var registration: IORegistration?
     private var attemptTimer: LoopTimer?
     private var lastFault = HTTP2Fault(.connect, "no address")
+    private let proxy: HTTPProxy?
+    private var tunnel: ProxyTunnel?
+    /// What has not been sent to the proxy yet.
+    private var unsent: ArraySlice<UInt8> = []
 
     /// `order` puts the resolved addresses into the order in which they are tried.
-    init(
-        loop: EventLoop, host: String, port: UInt16, deadline: MonotonicTime,
+    package init(
+        loop: EventLoop, host: String, port: UInt16, proxy: HTTPProxy? = nil, deadline: MonotonicTime,
         order: @escaping ([SocketAddress]) -> [SocketAddress], completion: @escaping Completion
     ) {
         self.loop = loop
         self.host = host
         self.port = port
+        self.proxy = proxy
         self.deadline = deadline
         self.order = order
         self.completion = completion
     }
 
     /// Begins with a fresh look-up.
-    func start() {
-        Resolver.resolve(host: host, port: port, timeout: deadline.since(loop.now), loop: loop) { [weak self] result in
+    package func start() {
+        Resolver.resolve(
+            host: proxy?.host ?? host, port: proxy?.port ?? port, timeout: deadline.since(loop.now), loop: loop
+        ) { [weak self] result in
             self?.resolved(result)
         }
     }
 
     /// Gives up; nothing is called back.
-    func cancel() {
+    package func cancel() {
         completion = nil
         dropAttempt()
     }
@@ -102,16 +111,71 @@ final class Connector: IOHandler {
         }
     }
 
-    func ready(_ events: IOEvents) {
+    package func ready(_ events: IOEvents) {
         guard let descriptor, let address else { return }
+        if tunnel != nil { return goOnWithProxy(descriptor) }
         let error = TCPSocket.pendingError(descriptor)
         guard error == 0 else {
             let text = ReactorError(call: "connect to \(address)", errno: error).description
             return attemptFailed(HTTP2Fault(.connect, native: Int(error), text))
         }
+        guard let proxy else { return connected(descriptor, address) }
+        let tunnel = ProxyTunnel(proxy, host: host, port: port)
+        self.tunnel = tunnel
+        unsent = tunnel.request[...]
+        goOnWithProxy(descriptor)
+    }
+
+    private func connected(_ descriptor: Int32, _ address: SocketAddress) {
         stopWatching()
         self.descriptor = nil
         finish(.success((descriptor, address)))
+    }
+
+    // MARK: The proxy
+
+    private func goOnWithProxy(_ descriptor: Int32) {
+        while !unsent.isEmpty {
+            let count = unsafe unsent.withUnsafeBytes {
+                unsafe send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            if count < 0 {
+                if errno == EINTR { continue }
+                guard errno == EAGAIN else {
+                    return proxyFailed(HTTP2Fault(.proxy, native: Int(errno), "\(host): the proxy is gone"))
+                }
+                return
+            }
+            unsent = unsent.dropFirst(count)
+            if unsent.isEmpty, let registration { loop.modify(registration, .readable) }
+        }
+        hearProxy(descriptor)
+    }
+
+    /// Byte by byte: the first one after the answer is TLS.
+    private func hearProxy(_ descriptor: Int32) {
+        var byte: UInt8 = 0
+        while tunnel != nil, let address {
+            let count = unsafe recv(descriptor, &byte, 1, 0)
+            if count < 0, errno == EINTR { continue }
+            if count < 0, errno == EAGAIN { return }
+            guard count == 1, let state = tunnel?.take(byte) else {
+                return proxyFailed(tunnel?.ended ?? HTTP2Fault(.proxy, "no proxy"))
+            }
+            switch state {
+            case .waiting: continue
+            case .open:
+                tunnel = nil
+                return connected(descriptor, address)
+            case .failed(let fault): return proxyFailed(fault)
+            }
+        }
+    }
+
+    /// Another address of the proxy would say the same.
+    private func proxyFailed(_ fault: HTTP2Fault) {
+        dropAttempt()
+        finish(.failure(fault))
     }
 
     private func attemptFailed(_ fault: HTTP2Fault) {
@@ -124,6 +188,8 @@ final class Connector: IOHandler {
         stopWatching()
         if let descriptor { close(descriptor) }
         descriptor = nil
+        tunnel = nil
+        unsent = []
     }
 
     private func stopWatching() {

@@ -11,6 +11,8 @@ package struct HTTP2PoolConfiguration: Sendable {
     package var port: UInt16
     /// Name that the server's certificate must carry; nil: `host`.
     package var tlsName: String?
+    /// The way out, where there is no direct one.
+    package var proxy: HTTPProxy?
     /// At most this many connections; 1 to 16.
     package var maxConnections = 1
     /// At most this many requests wait for a stream.

@@ -1,7 +1,7 @@
 // The way to Apple for one app: its credential, its hosts, and on each lane a pool for each environment.
 
 package import APNs
-import HTTP2
+package import HTTP2
 package import PushModel
 package import PushStore
 import Reactor
@@ -14,6 +14,8 @@ import Telemetry
 package struct AppWay: Sendable {
     /// Where the gateway is.
     package let endpoint: APNsEndpoint
+    /// The way out, where there is no direct one.
+    package let proxy: HTTPProxy?
     /// Who is trusted, and the client certificate if there is one.
     package let tls: TLSClientContext
     /// The provider token, one for all lanes; nil with a certificate.
@@ -22,9 +24,11 @@ package struct AppWay: Sendable {
     package let certificate: APNsCertificate?
 
     package init(
-        endpoint: APNsEndpoint, tls: TLSClientContext, token: ProviderToken?, certificate: APNsCertificate? = nil
+        endpoint: APNsEndpoint, proxy: HTTPProxy? = nil, tls: TLSClientContext, token: ProviderToken?,
+        certificate: APNsCertificate? = nil
     ) {
         self.endpoint = endpoint
+        self.proxy = proxy
         self.tls = tls
         self.token = token
         self.certificate = certificate
@@ -70,6 +74,7 @@ extension Gateways {
     convenience init(loop: EventLoop, stage: SendStage, connections: Int, logger: Logger) {
         self.init { way in
             var configuration = HTTP2PoolConfiguration(host: way.endpoint.host, port: way.endpoint.port)
+            configuration.proxy = way.proxy
             configuration.maxConnections = connections
             configuration.queueLimit = 1024
             configuration.responseFields = PushResult.responseFields

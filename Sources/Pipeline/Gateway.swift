@@ -157,6 +157,7 @@ final class Gateway {
 final class Gateways {
     private struct Key: Hashable {
         let endpoint: APNsEndpoint
+        let proxy: HTTPProxy?
         let token: ObjectIdentifier?
         let tls: ObjectIdentifier
     }
@@ -172,7 +173,8 @@ final class Gateways {
     /// The gateway that carries pushes this way.
     func gateway(for way: AppWay) -> Gateway {
         let key = Key(
-            endpoint: way.endpoint, token: way.token.map(ObjectIdentifier.init), tls: ObjectIdentifier(way.tls))
+            endpoint: way.endpoint, proxy: way.proxy, token: way.token.map(ObjectIdentifier.init),
+            tls: ObjectIdentifier(way.tls))
         if let known = opened[key] { return known }
         let gateway = make(way)
         opened[key] = gateway

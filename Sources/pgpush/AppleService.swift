@@ -20,7 +20,6 @@ struct AppleAccess: Sendable {
     init(_ call: Invocation) throws {
         environment = call.arguments.has(.sandbox) ? .sandbox : .production
         patience = .seconds(try call.arguments.integer(.timeout, 1...120) ?? 15)
-        try PushSettings.refuseUnsupported(Settings(environment: call.environment))
         app = try Self.draft(call).load()
         guard let credential = app.credentials[environment] else {
             throw CommandFailure(
@@ -68,7 +67,8 @@ struct AppleAccess: Sendable {
         _ kind: SingleCaller.Kind, _ endpoint: APNsEndpoint, _ loop: EventLoop
     ) throws(CommandFailure) -> SingleCaller {
         do throws(APNsError) {
-            return try SingleCaller(kind, to: endpoint, as: credential, tls: context, loop: loop)
+            return try SingleCaller(
+                kind, to: endpoint, through: app.proxy, as: credential, tls: context, loop: loop)
         } catch {
             throw CommandFailure(error)
         }

@@ -1,21 +1,23 @@
 // What the environment may say, and what is said about it when it cannot work.
 
+import APNs
 import PushModel
+import TLS
 import Testing
 
 @testable import PushStore
 @testable import pgpush
 
 @Suite("Configuration") struct CommandLineConfiguration {
-    @Test(arguments: ["APNS_PROXY_URL"])
-    func nothingIsPassedOverInSilence(_ variable: String) {
-        #expect {
-            try PushSettings.refuseUnsupported(Settings(environment: [variable: "x"]))
-        } throws: { error in
-            (error as? ConfigurationError)?.variable == variable
-        }
-        // An empty variable is one that is not set.
-        #expect(throws: Never.self) { try PushSettings.refuseUnsupported(Settings(environment: [variable: ""])) }
+    @Test func aBundleWithoutApplesRootIsNamed() throws {
+        let own = try TLSClientContext(trust: .pem(try CertificateIssuer().certificatePEM))
+        let missing = try #require(TrustStore.missingRoot(own, APNsHosts()))
+        #expect(missing.state == .warn && missing.message.contains("USERTrust RSA Certification Authority"))
+        #expect(TrustStore.missingRoot(try TLSClientContext(trust: .system), APNsHosts()) == nil)
+        // Who sends to another host needs what that needs.
+        var hosts = APNsHosts()
+        (hosts.production, hosts.sandbox) = (APNsEndpoint(host: "localhost"), APNsEndpoint(host: "127.0.0.1"))
+        #expect(TrustStore.missingRoot(own, hosts) == nil)
     }
 
     @Test func environmentNames() throws {

@@ -68,7 +68,7 @@ import Testing
         #expect(try refusal(["APNS_KEY_ID": "short"]).contains("APNS_KEY_ID"))
         #expect(try refusal(["APNS_CA_PATH": "/etc/hostname"]).contains("APNS_CA_PATH"))
         #expect(try refusal(["APNS_PRODUCTION_URL": "http://plain"]).contains("APNS_PRODUCTION_URL"))
-        #expect(try refusal(["APNS_PROXY_URL": "http://proxy:3128"]).contains("APNS_PROXY_URL"))
+        #expect(try refusal(["APNS_PROXY_URL": "https://proxy:3128"]).contains("APNS_PROXY_URL"))
         #expect(try refusal(["APNS_MANAGE_URL": "http://plain:2196"]).contains("APNS_MANAGE_URL"))
         let password = try refusal(["APNS_CERT_PASSWORD": "s3cret"])
         #expect(password.contains("APNS_CERT_PATH is not set") && !password.contains("s3cret"))

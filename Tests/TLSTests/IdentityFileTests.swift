@@ -100,6 +100,13 @@ import Testing
         }
     }
 
+    @Test func aMissingRootIsNoticed() throws {
+        let own = try TLSClientContext(trust: .pem(try CertificateIssuer().certificatePEM))
+        #expect(!own.trusts(.userTrustRSA))
+        // Debian's ca-certificates have it.
+        #expect(try TLSClientContext(trust: .system).trusts(.userTrustRSA))
+    }
+
     @Test func extensionsAndExportsOfOurOwn() throws {
         let issuer = try CertificateIssuer()
         let value: [UInt8] = [0x30, 0x03, 0x0c, 0x01, 0x61]

@@ -6,6 +6,7 @@
 // So what is narrower goes before what is wider, and of equals the environment goes before the file.
 
 import APNs
+import HTTP2
 import PushModel
 import PushStore
 
@@ -24,10 +25,10 @@ struct AppDraft: Sendable {
         "key_path": "APNS_KEY_PATH", "key_id": "APNS_KEY_ID", "team_id": "APNS_TEAM_ID",
         "cert_path": "APNS_CERT_PATH", "cert_password_path": CredentialLoader.certificatePasswordPath,
         "bundle_id": "APNS_BUNDLE_ID", "production_url": "APNS_PRODUCTION_URL", "sandbox_url": "APNS_SANDBOX_URL",
-        "manage_url": "APNS_MANAGE_URL", "ca_path": "APNS_CA_PATH",
+        "manage_url": "APNS_MANAGE_URL", "proxy_url": "APNS_PROXY_URL", "ca_path": "APNS_CA_PATH",
     ]
     private static let wide: Set = [
-        "APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_MANAGE_URL", "APNS_CA_PATH",
+        "APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_MANAGE_URL", "APNS_PROXY_URL", "APNS_CA_PATH",
     ]
 
     /// What holds for one environment alone: the whole of `variables` as it is there.
@@ -151,6 +152,18 @@ struct AppDraft: Sendable {
         return hosts
     }
 
+    /// The proxy on the way there, if there is one.
+    func proxy() throws(ConfigurationError) -> HTTPProxy? {
+        guard let text = Settings(environment: variables)["APNS_PROXY_URL"] else { return nil }
+        do throws(HTTPProxy.Fault) {
+            return try HTTPProxy(text)
+        } catch {
+            throw ConfigurationError(
+                variable: places["APNS_PROXY_URL"] ?? "APNS_PROXY_URL", problem: error.problem,
+                remedy: "write it as http://host:port or http://user:password@host:port")
+        }
+    }
+
     /// Whom it trusts.
     var trust: TrustStore { TrustStore(variables, name: places["APNS_CA_PATH"] ?? "APNS_CA_PATH") }
 
@@ -178,7 +191,8 @@ struct AppDraft: Sendable {
         }
         do throws(ConfigurationError) {
             return AppSettings(
-                name: name, credentials: credentials, hosts: endpoints, trust: trust, maxLateness: try lateness())
+                name: name, credentials: credentials, hosts: endpoints, proxy: try proxy(), trust: trust,
+                maxLateness: try lateness())
         } catch {
             throw CommandFailure(error)
         }
@@ -191,6 +205,8 @@ struct AppSettings: Sendable {
     let name: String
     let credentials: APNsCredentials
     let hosts: APNsHosts
+    /// On the way there, if there is one.
+    let proxy: HTTPProxy?
     let trust: TrustStore
     /// Rows later than this are not sent any more.
     let maxLateness: Duration

@@ -43,7 +43,8 @@ struct ConfigurationFile: Equatable {
 
     /// Keys that may stand beside `apps` and in an app.
     static let sharedKeys = [
-        "key_path", "key_id", "team_id", "max_lateness", "production_url", "sandbox_url", "manage_url", "ca_path",
+        "key_path", "key_id", "team_id", "max_lateness", "production_url", "sandbox_url", "manage_url", "proxy_url",
+        "ca_path",
     ]
     /// Keys of an app.
     ///

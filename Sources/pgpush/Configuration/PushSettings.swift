@@ -16,7 +16,6 @@ struct PushSettings: Sendable {
         let drafts: [AppDraft]
         do throws(ConfigurationError) {
             drafts = try Self.drafts(environment)
-            try Self.refuseUnsupported(Settings(environment: environment))
         } catch {
             throw CommandFailure(error)
         }
@@ -35,19 +34,6 @@ struct PushSettings: Sendable {
         let isDescribed = CredentialLoader.variables.contains { settings[$0] != nil }
         if isDescribed, !drafts.contains(where: { $0.name == "default" }) { return [AppDraft(environment)] + drafts }
         return drafts
-    }
-
-    /// A variable that this version cannot honour must not be passed over in silence.
-    static func refuseUnsupported(_ settings: Settings) throws(ConfigurationError) {
-        let unsupported = [
-            (
-                "APNS_PROXY_URL", "names a proxy, which this version does not use",
-                "unset it and allow port 443 outwards"
-            )
-        ]
-        for (variable, problem, remedy) in unsupported where settings[variable] != nil {
-            throw ConfigurationError(variable: variable, problem: problem, remedy: remedy)
-        }
     }
 
     /// Reads APNS_ENVIRONMENT, the default for `devices.environment`; nil when it is not set.

@@ -59,6 +59,15 @@ struct TrustStore: Sendable {
         }
     }
 
+    /// What is missing for Apple's own hosts, if these are in use.
+    static func missingRoot(_ context: TLSClientContext, _ hosts: APNsHosts) -> Check? {
+        let isApples = [hosts.production, hosts.sandbox].contains { $0.host.hasSuffix(".push.apple.com") }
+        guard isApples, !context.trusts(.userTrustRSA) else { return nil }
+        return .warn(
+            "trust", "\(KnownAuthority.userTrustRSA.commonName) is not among them: Apple's servers cannot be verified",
+            remedy: "install or update ca-certificates, or add this root to the bundle that APNS_CA_PATH names")
+    }
+
     /// OpenSSL loads the system's authorities only when it needs one, and says nothing when there are none.
     private var system: Check {
         let file = environment["SSL_CERT_FILE"] ?? "/etc/ssl/certs/ca-certificates.crt"

@@ -1,6 +1,7 @@
 // The checks of doctor in the order in which they depend on one another.
 
 import APNs
+import HTTP2
 import Postgres
 import PushModel
 import PushStore
@@ -33,7 +34,6 @@ struct Doctor {
             add([.fail("configuration", error)])
         }
         for draft in drafts { add(credentials(draft, isOne: drafts.count == 1)) }
-        add(unsupported())
         add(database())
         add(appleService(drafts))
         return checks
@@ -52,15 +52,6 @@ struct Doctor {
             return checks + advice.map { .warn(name, "the key's file", remedy: $0) }
         } catch {
             return [.fail(name, error)]
-        }
-    }
-
-    private func unsupported() -> [Check] {
-        do throws(ConfigurationError) {
-            try PushSettings.refuseUnsupported(settings)
-            return []
-        } catch {
-            return [.fail("configuration", error)]
         }
     }
 
@@ -86,6 +77,7 @@ struct Doctor {
         let environment: PushEnvironment
         let endpoint: APNsEndpoint
         let trust: String?
+        let proxy: HTTPProxy?
         var apps: [String]
     }
 
@@ -97,14 +89,24 @@ struct Doctor {
             do throws(APNsError) {
                 let hosts = try draft.hosts()
                 let trust = draft.trust
+                let proxy: HTTPProxy?
+                do throws(ConfigurationError) {
+                    proxy = try draft.proxy()
+                } catch {
+                    // Said by the check of the credentials.
+                    continue
+                }
                 if contexts[trust.path] == nil {
                     let (check, context) = trust.check()
                     if !checks.contains(check) { checks.append(check) }
                     contexts[trust.path] = context
                 }
-                guard contexts[trust.path] != nil else { continue }
+                guard let context = contexts[trust.path] else { continue }
+                if let missing = TrustStore.missingRoot(context, hosts), !checks.contains(missing) {
+                    checks.append(missing)
+                }
                 for environment in [PushEnvironment.production, .sandbox] {
-                    Self.add(draft.name, environment, hosts[environment], trust.path, to: &goals)
+                    Self.add(draft.name, environment, hosts[environment], trust.path, proxy, to: &goals)
                 }
             } catch {
                 checks.append(.fail("addresses", CommandFailure(error)))
@@ -116,15 +118,15 @@ struct Doctor {
     /// Apps that go the same way are one goal.
     private static func add(
         _ app: String, _ environment: PushEnvironment, _ endpoint: APNsEndpoint, _ trust: String?,
-        to goals: inout [Goal]
+        _ proxy: HTTPProxy?, to goals: inout [Goal]
     ) {
         let known = goals.firstIndex {
-            $0.environment == environment && $0.endpoint == endpoint && $0.trust == trust
+            $0.environment == environment && $0.endpoint == endpoint && $0.trust == trust && $0.proxy == proxy
         }
         if let known {
             goals[known].apps.append(app)
         } else {
-            goals.append(Goal(environment: environment, endpoint: endpoint, trust: trust, apps: [app]))
+            goals.append(Goal(environment: environment, endpoint: endpoint, trust: trust, proxy: proxy, apps: [app]))
         }
     }
 
@@ -146,7 +148,7 @@ struct Doctor {
                     checks.append(
                         Self.check(
                             goal.environment.rawValue + whose,
-                            await TLSProbe.run(goal.endpoint, context: context, loop: loop)))
+                            await TLSProbe.run(goal.endpoint, through: goal.proxy, context: context, loop: loop)))
                 }
                 return checks
             }

@@ -1,11 +1,11 @@
 // Can Apple's service be reached from here, and does it prove to be what it claims? A TCP connection and a TLS handshake answer
 // that; no request is made, so nothing is sent to anybody.
 //
-//     look up ──► connect to the first address ──► handshake ──► report
-//                      └── refused or silent: the next address
+//     connect, as the worker does (HTTP2's Connector) ──► handshake ──► report
 
 import APNs
 import CLinux
+import HTTP2
 import Reactor
 import TLS
 
@@ -27,77 +27,79 @@ struct ProbeFailure: Error, Equatable {
 /// One attempt at one host; used on one loop.
 final class TLSProbe: IOHandler {
     private static let limit = Duration.seconds(10)
-    /// A silent address must leave time for the others.
-    private static let limitPerAddress = Duration.seconds(4)
 
     private let loop: EventLoop
     private let endpoint: APNsEndpoint
+    private let proxy: HTTPProxy?
     private let context: TLSClientContext
     private let started = MonotonicTime.now()
     private var answer: CheckedContinuation<Result<ProbeReport, ProbeFailure>, Never>?
-    private var addresses: [SocketAddress] = []
-    private var lastProblem = "no address"
+    private var connector: Connector?
     private var descriptor: Int32 = -1
     private var registration: IORegistration?
     private var stream: TLSStream?
     private var timer: LoopTimer?
 
-    private init(_ endpoint: APNsEndpoint, _ context: TLSClientContext, _ loop: EventLoop) {
+    private init(_ endpoint: APNsEndpoint, _ proxy: HTTPProxy?, _ context: TLSClientContext, _ loop: EventLoop) {
         self.endpoint = endpoint
+        self.proxy = proxy
         self.context = context
         self.loop = loop
     }
 
     /// Tries to reach the endpoint, for 10 s at most.
     static func run(
-        _ endpoint: APNsEndpoint, context: TLSClientContext, loop: EventLoop
+        _ endpoint: APNsEndpoint, through proxy: HTTPProxy? = nil, context: TLSClientContext, loop: EventLoop
     ) async -> Result<ProbeReport, ProbeFailure> {
-        let probe = TLSProbe(endpoint, context, loop)
+        let probe = TLSProbe(endpoint, proxy, context, loop)
         return await withCheckedContinuation { continuation in
             probe.answer = continuation
-            probe.lookUp()
+            probe.connect()
         }
     }
 
-    private func lookUp() {
-        Resolver.resolve(host: endpoint.host, port: endpoint.port, timeout: Self.limitPerAddress, loop: loop) {
-            result in
-            switch result {
-            case .success(let found):
-                self.addresses = found
-                self.connectToNext()
-            case .failure(let error):
-                self.finish(
-                    .failure(ProbeFailure(message: error.description, remedy: "check the name server of this machine")))
+    private func connect() {
+        timer = loop.schedule(after: Self.limit) { [self] in
+            finish(.failure(handshakeFailure("no answer to the TLS handshake", isTrust: false)))
+        }
+        // The connection must have time left for TLS.
+        let connector = Connector(
+            loop: loop, host: endpoint.host, port: endpoint.port, proxy: proxy,
+            deadline: started.advanced(by: Self.limit * 4 / 5), order: { $0 }
+        ) { self.connected($0) }
+        self.connector = connector
+        connector.start()
+    }
+
+    private func connected(_ result: Result<(descriptor: Int32, address: SocketAddress), HTTP2Fault>) {
+        connector = nil
+        switch result {
+        case .failure(let fault): finish(.failure(unreachable(fault)))
+        case .success((let descriptor, _)):
+            self.descriptor = descriptor
+            do {
+                registration = try loop.register(descriptor, .writable, self)
+                stream = try TLSStream(client: context, descriptor: descriptor, host: endpoint.host)
+            } catch {
+                finish(.failure(handshakeFailure("\(error)", isTrust: false)))
             }
         }
     }
 
-    private func connectToNext() {
-        closeSocket()
-        guard let address = addresses.first, MonotonicTime.now().since(started) < Self.limit else {
-            return finish(
-                .failure(
-                    ProbeFailure(
-                        message: "cannot connect to \(endpoint): \(lastProblem)",
-                        remedy: "allow outgoing connections to port \(endpoint.port)")))
-        }
-        addresses.removeFirst()
-        do throws(ReactorError) {
-            descriptor = try TCPSocket.connect(to: address)
-            registration = try loop.register(descriptor, .writable, self)
-        } catch {
-            lastProblem = error.description
-            return connectToNext()
-        }
-        timer = loop.schedule(after: Self.limitPerAddress) { [self] in
-            lastProblem = stream == nil ? "no answer" : "no answer to the TLS handshake"
-            connectToNext()
+    private func unreachable(_ fault: HTTP2Fault) -> ProbeFailure {
+        switch fault.code {
+        case .resolve: ProbeFailure(message: fault.message, remedy: "check the name server of this machine")
+        case .proxy: ProbeFailure(message: fault.message, remedy: "check APNS_PROXY_URL, and what the proxy allows")
+        default:
+            ProbeFailure(
+                message: "cannot connect to \(endpoint): \(fault.message)",
+                remedy: proxy == nil
+                    ? "allow outgoing connections to port \(endpoint.port), or name a proxy by APNS_PROXY_URL"
+                    : "check APNS_PROXY_URL (\(proxy?.description ?? ""))")
         }
     }
 
     func ready(_ events: IOEvents) {
-        if stream == nil, !beginHandshake() { return }
         guard let stream else { return }
         switch stream.handshake() {
         case .done:
@@ -111,23 +113,6 @@ final class TLSProbe: IOHandler {
         case .wantWrite: watch(.writable)
         case .closed: finish(.failure(handshakeFailure("the other side closed the connection", isTrust: false)))
         case .failed(let error): finish(.failure(handshakeFailure(error.message, isTrust: error.code == .verification)))
-        }
-    }
-
-    /// False when this address is of no use.
-    private func beginHandshake() -> Bool {
-        let problem = TCPSocket.pendingError(descriptor)
-        if problem != 0 {
-            lastProblem = unsafe String(cString: strerror(problem))
-            connectToNext()
-            return false
-        }
-        do throws(TLSError) {
-            stream = try TLSStream(client: context, descriptor: descriptor, host: endpoint.host)
-            return true
-        } catch {
-            finish(.failure(handshakeFailure(error.message, isTrust: false)))
-            return false
         }
     }
 
@@ -153,6 +138,8 @@ final class TLSProbe: IOHandler {
     private func closeSocket() {
         if let timer { loop.cancel(timer) }
         timer = nil
+        connector?.cancel()
+        connector = nil
         stream?.shutdown()
         stream = nil
         if let registration { loop.deregister(registration) }

@@ -46,7 +46,7 @@ final class RouteBook: Sendable {
         for environment in [PushEnvironment.production, .sandbox] {
             guard let credential = app.credentials[environment] else { continue }
             ways[environment] = AppWay(
-                endpoint: app.hosts[environment], tls: try context(for: app, credential, &state),
+                endpoint: app.hosts[environment], proxy: app.proxy, tls: try context(for: app, credential, &state),
                 token: try credential.key.map { key throws in try token(for: key, &state) },
                 certificate: credential.certificate)
         }
