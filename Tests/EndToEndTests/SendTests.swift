@@ -180,7 +180,9 @@ import Testing
             #expect(proxy.log.contains("127.0.0.1:\(simulator.productionPort)"))
             let stranger = try pgpush.with(["APNS_PROXY_URL": "http://127.0.0.1:\(proxy.port)"])
                 .run("send-test", "--token", token)
-            #expect(stranger.status == 6 && stranger.output.contains("asks for a user and a password"), "\(stranger.output)")
+            #expect(
+                stranger.status == 6 && stranger.output.contains("asks for a user and a password"), "\(stranger.output)"
+            )
         }
         await proxy.stop()
     }
