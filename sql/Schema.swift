@@ -30,6 +30,7 @@ package enum Schema {
     package static let objects: [File] = [
         File("apns_id", PackageResources.apns_id_sql),
         File("audience_count", PackageResources.audience_count_sql),
+        File("check_aps", PackageResources.check_aps_sql),
         File("claim_batches", PackageResources.claim_batches_sql),
         File("claim_broadcasts", PackageResources.claim_broadcasts_sql),
         File("claim_notifications", PackageResources.claim_notifications_sql),

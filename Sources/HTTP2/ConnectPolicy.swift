@@ -1,10 +1,34 @@
 // When a connection may be opened. Apple treats frequent opening and closing as an attack, so failures are spaced by a
 // back-off with full jitter, and even connections that work are opened at a bounded rate. Pure: time and chance come in
 // from outside.
+//
+// What Apple sees is the process, not a pool: pools of several loops that go the same way share one budget.
 
 import Reactor
+import Telemetry
 
-/// Spaces the attempts of one pool.
+/// The attempts to connect of all pools that share it, on whatever loops they are.
+package final class ConnectBudget: Sendable {
+    private let policy: Lock<ConnectPolicy>
+
+    /// A budget with the bounds of a pool's configuration.
+    package init(_ configuration: HTTP2PoolConfiguration) {
+        policy = Lock(
+            ConnectPolicy(
+                first: configuration.backoffFirst, last: configuration.backoffLast, burst: configuration.connectBurst,
+                perSecond: configuration.connectsPerSecond, now: .now()))
+    }
+
+    /// No attempt before this.
+    var notBefore: MonotonicTime { policy.withLock { $0.notBefore } }
+
+    func attempted() { policy.withLock { $0.attempted(now: .now()) } }
+    func failed() { policy.withLock { $0.failed(now: .now(), chance: .random(in: 0..<1)) } }
+    func endedEarly() { policy.withLock { $0.endedEarly(now: .now(), chance: .random(in: 0..<1)) } }
+    func succeeded() { policy.withLock { $0.succeeded() } }
+}
+
+/// Spaces the attempts on one way to a peer.
 struct ConnectPolicy {
     private let first: Duration
     private let last: Duration
@@ -15,7 +39,10 @@ struct ConnectPolicy {
     private var tokens: Double
     private var refilledAt: MonotonicTime
     /// No attempt before this.
-    private(set) var notBefore: MonotonicTime
+    var notBefore: MonotonicTime { max(delayedUntil, takenUntil) }
+    private var delayedUntil: MonotonicTime
+    /// Until then somebody is finding out whether the peer is back.
+    private var takenUntil: MonotonicTime
 
     init(first: Duration, last: Duration, burst: Int, perSecond: Double, now: MonotonicTime) {
         self.first = first
@@ -24,8 +51,12 @@ struct ConnectPolicy {
         self.perSecond = max(0.001, perSecond)
         tokens = self.burst
         refilledAt = now
-        notBefore = now
+        delayedUntil = now
+        takenUntil = now
     }
+
+    /// An attempt that takes longer is not waited for.
+    private static let longestTry: Duration = .seconds(10)
 
     /// How long the next delay may be at most, after so many failures in a row.
     var bound: Duration {
@@ -39,6 +70,8 @@ struct ConnectPolicy {
         let elapsed = Double(now.since(refilledAt).wholeNanoseconds) / 1e9
         tokens = min(burst, tokens + elapsed * perSecond) - 1
         refilledAt = now
+        // After a failure one tries for all.
+        if failures > 0 { takenUntil = now.advanced(by: Self.longestTry) }
         guard tokens < 1 else { return }
         delay(until: now.advanced(by: .seconds((1 - tokens) / perSecond)))
     }
@@ -48,6 +81,7 @@ struct ConnectPolicy {
     /// `chance` is uniform in 0..<1.
     mutating func failed(now: MonotonicTime, chance: Double) {
         failures = min(failures + 1, 30)
+        takenUntil = now
         delay(until: now.advanced(by: bound * chance))
     }
 
@@ -55,9 +89,12 @@ struct ConnectPolicy {
     mutating func endedEarly(now: MonotonicTime, chance: Double) { delay(until: now.advanced(by: first * chance)) }
 
     /// An answer has come.
-    mutating func succeeded() { failures = 0 }
+    mutating func succeeded() {
+        failures = 0
+        takenUntil = refilledAt
+    }
 
-    private mutating func delay(until time: MonotonicTime) { notBefore = max(notBefore, time) }
+    private mutating func delay(until time: MonotonicTime) { delayedUntil = max(delayedUntil, time) }
 }
 
 /// Whether a pool needs another connection.

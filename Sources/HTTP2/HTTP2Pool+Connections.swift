@@ -21,13 +21,14 @@ extension HTTP2Pool {
         }
         snapshot.queued = queued
         snapshot.inFlight = inFlight
-        if policy.notBefore > .now() { snapshot.nextAttempt = policy.notBefore }
+        let next = budget.notBefore
+        if next > .now() { snapshot.nextAttempt = next }
         return snapshot
     }
 
     /// Opens a connection before the first request, when there is none.
     package func warmUp() {
-        guard !isClosed, connections.isEmpty, policy.notBefore <= .now() else { return }
+        guard !isClosed, connections.isEmpty, budget.notBefore <= .now() else { return }
         open()
     }
 
@@ -55,7 +56,8 @@ extension HTTP2Pool {
             if queued > 0, let due = usable.compactMap(\.stuckAt).min() { evaluate(at: due) }
         case .wait(let due): evaluate(at: due)
         case .open:
-            if policy.notBefore <= now { open() } else { evaluate(at: policy.notBefore) }
+            let next = budget.notBefore
+            if next <= now { open() } else { evaluate(at: next) }
         }
     }
 
@@ -74,7 +76,7 @@ extension HTTP2Pool {
     private func open() {
         nextNumber += 1
         statistics.connectAttempts += 1
-        policy.attempted(now: .now())
+        budget.attempted()
         let connection = ClientConnection(pool: self, number: nextNumber)
         connections.append(connection)
         connection.start()
@@ -96,7 +98,7 @@ extension HTTP2Pool {
     }
 
     /// A connection has carried its first answer: the way is good.
-    func proved() { policy.succeeded() }
+    func proved() { budget.succeeded() }
 
     /// A connection takes no more requests.
     func draining(_ connection: ClientConnection, _ goAway: HTTP2Fault?) {
@@ -136,10 +138,10 @@ extension HTTP2Pool {
         }
         if connection.answers == 0 && (wasLost || fault.code == .goAway) {
             statistics.lastConnectFault = fault
-            policy.failed(now: now, chance: .random(in: 0..<1))
+            budget.failed()
             if fault.certificateAlert != nil { onRefusal?(fault) }
         } else if let opened = connection.openedAt, now.since(opened) < .seconds(10) {
-            policy.endedEarly(now: now, chance: .random(in: 0..<1))
+            budget.endedEarly()
         }
         wake()
     }

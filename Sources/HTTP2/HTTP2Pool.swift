@@ -23,7 +23,7 @@ package final class HTTP2Pool {
     var addresses = AddressBook()
     var connections: [ClientConnection] = []
     var statistics = HTTP2PoolSnapshot()
-    var policy: ConnectPolicy
+    let budget: ConnectBudget
     var growth: GrowthPlan
     var nextNumber: UInt32 = 0
     var addressTurn = Int.random(in: 0..<64)
@@ -64,9 +64,7 @@ package final class HTTP2Pool {
         table = RequestTable(capacity: 64)
         names = SessionNames(configuration)
         wheel = DeadlineWheel(now: now)
-        policy = ConnectPolicy(
-            first: configuration.backoffFirst, last: configuration.backoffLast, burst: configuration.connectBurst,
-            perSecond: configuration.connectsPerSecond, now: now)
+        budget = configuration.budget ?? ConnectBudget(configuration)
         growth = GrowthPlan(maximum: configuration.maxConnections, patience: configuration.growAfter)
     }
 

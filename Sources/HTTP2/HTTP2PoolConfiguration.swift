@@ -33,6 +33,8 @@ package struct HTTP2PoolConfiguration: Sendable {
     /// Connections that may be opened in a burst, and how many a second after that.
     package var connectBurst = 40
     package var connectsPerSecond = 4.0
+    /// Shared with other pools that go the same way; nil: one of its own.
+    package var budget: ConnectBudget?
     /// A PING goes out when nothing has come for this long while streams wait.
     package var pingAfter = Duration.seconds(5)
     /// The connection is given up when nothing has come for this long after a PING.

@@ -71,7 +71,9 @@ package struct AppRoute: Sendable {
 
 extension Gateways {
     /// The gateways of a lane that may have so many connections to each.
-    convenience init(loop: EventLoop, stage: SendStage, connections: Int, logger: Logger) {
+    convenience init(
+        loop: EventLoop, stage: SendStage, connections: Int, budgets: ConnectBudgets, logger: Logger
+    ) {
         self.init { way in
             var configuration = HTTP2PoolConfiguration(host: way.endpoint.host, port: way.endpoint.port)
             configuration.proxy = way.proxy
@@ -80,6 +82,7 @@ extension Gateways {
             configuration.responseFields = PushResult.responseFields
             // A certificate has proved who we are before the first request.
             configuration.provesFirst = way.token != nil
+            configuration.budget = budgets.budget(for: way, configuration)
             let pool = HTTP2Pool(
                 loop: loop, configuration: configuration, tls: way.tls, authorization: way.token, handler: stage,
                 logger: logger)

@@ -51,16 +51,19 @@ final class Gateway {
 
     // MARK: Reach
 
-    /// Whether the gateway has been out of reach for at least `limit`; asking makes the pool try again when it may.
-    func isUnreachable(for limit: Duration) -> Bool {
+    /// Remembers since when it has been out of reach, and has the pool try again when it may.
+    func look() {
         guard pool.isCutOff else {
             unreachableSince = nil
-            return false
+            return
         }
-        let since = unreachableSince ?? loop.now
-        unreachableSince = since
+        unreachableSince = unreachableSince ?? loop.now
         pool.warmUp()
-        return loop.now.since(since) >= limit
+    }
+
+    /// Whether the gateway is out of reach, and looks have found it so for at least `limit`.
+    func isUnreachable(for limit: Duration) -> Bool {
+        pool.isCutOff && loop.now.since(unreachableSince ?? loop.now) >= limit
     }
 
     // MARK: The line
@@ -155,11 +158,19 @@ final class Gateway {
 
 /// The gateways of one lane, each opened once; loop-confined.
 final class Gateways {
-    private struct Key: Hashable {
+    /// What makes two ways the same.
+    struct Key: Hashable {
         let endpoint: APNsEndpoint
         let proxy: HTTPProxy?
         let token: ObjectIdentifier?
         let tls: ObjectIdentifier
+
+        init(_ way: AppWay) {
+            endpoint = way.endpoint
+            proxy = way.proxy
+            token = way.token.map(ObjectIdentifier.init)
+            tls = ObjectIdentifier(way.tls)
+        }
     }
 
     private let make: (AppWay) -> Gateway
@@ -172,9 +183,7 @@ final class Gateways {
 
     /// The gateway that carries pushes this way.
     func gateway(for way: AppWay) -> Gateway {
-        let key = Key(
-            endpoint: way.endpoint, proxy: way.proxy, token: way.token.map(ObjectIdentifier.init),
-            tls: ObjectIdentifier(way.tls))
+        let key = Key(way)
         if let known = opened[key] { return known }
         let gateway = make(way)
         opened[key] = gateway

@@ -9,12 +9,15 @@ import Telemetry
 
 extension Lane {
     /// How often a refused result is written again.
-    private static let asideInterval: Duration = .seconds(60)
+    static let asideInterval: Duration = .seconds(60)
     /// How often the leases of what waits to be written are prolonged.
     private static let waitingRenewal: Duration = .seconds(20)
 
     /// Whether results wait longer than a moment although the database can be reached.
     var isWriteHeldUp: Bool { needsRepair || !aside.isEmpty }
+
+    /// Whether there are leases of units that are not on the wire.
+    var mustRenewWaiting: Bool { isWriteHeldUp || !unreadable.isEmpty }
 
     /// Puts the end of one unit aside, which nothing but its own lease holds up.
     ///
@@ -57,9 +60,10 @@ extension Lane {
         while MonotonicTime.now() < min(end, abandonBy) { await pause(for: .seconds(1)) }
     }
 
-    /// Keeps the leases of what was sent and waits to be written: else somebody would send it again.
+    /// Keeps the leases of what was sent and waits to be written, else somebody would send it again; and of what cannot be read, else
+    /// somebody would think that it was sent.
     func renewWaiting() async throws(PostgresError) {
-        guard isWriteHeldUp, MonotonicTime.now() >= waitingRenewed.advanced(by: Self.waitingRenewal) else { return }
+        guard mustRenewWaiting, MonotonicTime.now() >= waitingRenewed.advanced(by: Self.waitingRenewal) else { return }
         waitingRenewed = .now()
         let waiting = held.subtracting(stage.unitsInWork.map(\.work.key))
         guard !waiting.isEmpty else { return }

@@ -14,6 +14,8 @@ extension Lane {
     func claimLoop() async {
         while phase == .running {
             if doubt.isDue(at: .now()) { await clearDoubt() }
+            await release(unreadable.takeDue(at: .now()))
+            stage.lookAtGateways()
             guard phase == .running else { break }
             let found = await claimRound()
             guard phase == .running else { break }
@@ -21,6 +23,7 @@ extension Lane {
             if settings.once, outstanding == 0, !doubt.isOpen, isDrained { break }
             await waitForNextRound()
         }
+        await release(unreadable.takeAll())
         if doubt.isOpen { await clearDoubt() }
         isClaiming = false
         stop()
@@ -55,11 +58,18 @@ extension Lane {
         }
         repeat {
             if await mayClaim.wait(ClaimSchedule.pause) { return }
+            stage.lookAtGateways()
         } while phase == .running && !settings.once && blockedApps == blocked && !doubt.isDue(at: .now())
     }
 
     /// The apps that the lane would not claim for at present, since their gateways fail or are out of reach.
     var blockedApps: Set<String> { Set(settings.apps.map(\.name).filter { !stage.isReachable($0) }) }
+
+    /// The same after a look at the gateways, for those who ask from outside.
+    func lookForBlocked() -> Set<String> {
+        stage.lookAtGateways()
+        return blockedApps
+    }
 
     /// Asks once for each kind of work that is worth asking for; true when something was found.
     private func claimRound() async -> Bool {
@@ -91,7 +101,10 @@ extension Lane {
     /// were not empty a moment ago.
     private func whatToAsk(_ kind: ClaimKind) -> [ClaimShare] {
         let now = MonotonicTime.now()
-        let apps = settings.apps.filter { schedule.isAwake(kind, $0.name, at: now) && stage.isReachable($0.name) }
+        let apps = settings.apps.filter {
+            schedule.isAwake(kind, $0.name, at: now) && stage.isReachable($0.name)
+                && unreadable.mayClaim($0.name, at: now)
+        }
         if kind == .probe && stage.pauses.isEmpty {
             schedule.foundNothing(kind, apps.map(\.name), at: now)
             return []
@@ -138,24 +151,22 @@ extension Lane {
         // Whoever hears of a pause for the first time has not asked yet whether it is time for a probe.
         if stage.pauses.isEmpty, !claim.pauses.isEmpty { schedule.foundWork(.probe) }
         stage.setPauses(claim.pauses)
-        for fault in claim.unreadable {
-            // Left under its lease: given back it would be claimed again at once, by this lane or by another like it.
-            logger.error("a claimed row cannot be read; a newer schema?", [.error: fault])
-        }
+        keepUnreadable(claim.unreadable)
         if claim.hasSplit { schedule.foundWork(.batches) }
         held.formUnion(claim.units.lazy.map(\.key))
-        guard !claim.units.isEmpty else { return claim.hasSplit ? Set(asked.map(\.app.name)) : [] }
+        let brought = claim.hasSplit ? Set(asked.map(\.app.name)) : Set(found.keys).union(claim.unreadable.map(\.app))
+        guard !claim.units.isEmpty else { return brought }
         counters.counts.units += UInt64(claim.units.count)
         let lease = LeaseClock(asked: before, rules: settings.leases, using: &random)
         await expand(claim.units, claimed: claimed, lease: lease, isProbe: kind == .probe)
-        return claim.hasSplit ? Set(asked.map(\.app.name)) : Set(found.keys)
+        return brought
     }
 
     /// Reads the devices of claimed units and hands them to the wire; tries for as long as the lease and the lane last.
     private func expand(_ units: [WorkUnit], claimed: MonotonicTime, lease: LeaseClock, isProbe: Bool) async {
         while phase == .running, lease.maySend(at: BootTime(nanoseconds: SystemClock.bootNanoseconds)) {
             do throws(PostgresError) {
-                let devices = try await claims.expand(units, limit: settings.batchSize)
+                let devices = try await claims.expand(units, limit: settings.wholeLimit)
                 return await accept(units, devices, claimed: claimed, lease: lease, isProbe: isProbe)
             } catch {
                 await pauseAfter(error, "expand failed")
@@ -176,7 +187,7 @@ extension Lane {
             }
             // Only a notification that was claimed as a whole can be split; a batch is what it is, also when it was
             // cut by a process with larger batches.
-            if work.key.batch == 0, parts.reduce(0, { $0 + $1.ids.count }) > settings.batchSize {
+            if work.key.batch == 0, parts.reduce(0, { $0 + $1.ids.count }) > settings.wholeLimit {
                 oversized.append(work)
             } else {
                 let unit = route.unit(work, parts, claimed: claimed, lease: lease, isProbe: isProbe)
@@ -189,7 +200,7 @@ extension Lane {
         if !oversized.isEmpty { await split(oversized) }
     }
 
-    /// A user with more devices than a batch holds becomes batches.
+    /// A user or a list with more devices than go as a whole becomes batches.
     private func split(_ units: [WorkUnit]) async {
         for unit in units {
             do throws(PostgresError) {

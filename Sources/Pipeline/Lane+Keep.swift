@@ -10,13 +10,14 @@ extension Lane {
     /// Looks at the statuses every two seconds while something is being sent, and renews when it is time.
     func keepLoop() async {
         while phase != .ended {
-            if stage.devicesInWork == 0, !isWriteHeldUp {
+            if stage.devicesInWork == 0, !mustRenewWaiting {
                 isKeeperIdle = true
                 _ = await mayKeep.wait()
                 isKeeperIdle = false
                 continue
             }
             _ = await mayKeep.wait(settings.lookInterval)
+            stage.lookAtGateways()
             stage.giveUpUnreachable(for: settings.unreachableLimit)
             do throws(PostgresError) {
                 try await renewDue()

@@ -170,9 +170,22 @@ extension Lane {
         if reports.count > 1 { return await writeHalves(reports) }
         guard var report = reports.first else { return [] }
         counters.counts.databaseErrors += 1
-        logger.error(
-            "a result could not be written",
-            [.notification: report.unit.work.key.notification, .error: error.description, .sqlState: error.sqlState])
+        if let omitted = refusals.admit("\(error.sqlState) \(error.message)", at: loop.now.nanoseconds) {
+            logger.error(
+                "a result could not be written; it waits until somebody mends what refuses it: a trigger, or the row",
+                [
+                    .notification: report.unit.work.key.notification, .error: error.description,
+                    .sqlState: error.sqlState, .omitted: omitted,
+                ])
+        }
+        // Somebody's trigger can be mended; until then nothing of it is lost.
+        if error.reaction == .report {
+            if report.checkpoint != nil {
+                report.unit.checkpointAt = .now().advanced(by: Self.asideInterval)
+                return []
+            }
+            if setAside(report) { return [] }
+        }
         // Without the ledger and the retirements: what was sent must be known as sent, or it will be sent again.
         guard !report.settlement.failures.isEmpty || !report.settlement.retirements.isEmpty else {
             _ = setAside(report)

@@ -47,6 +47,12 @@ actor Lane {
     /// All that is leased to this lane and known to it, from the answer to the claim until the database knows the end of it.
     var held: Set<UnitKey> = []
     var doubt = ClaimDoubt()
+    /// What is held and cannot be read.
+    var unreadable: UnreadableUnits
+    /// What the database refuses, each said once a minute.
+    var refusals = LogLimiter<String>(interval: .seconds(60))
+    /// Faults of rows, each said now and then.
+    var rowFaults = LogLimiter<String>(interval: .seconds(600))
     var phase = Phase.running
     /// Whether the keeper waits for work to appear.
     var isKeeperIdle = false
@@ -82,8 +88,8 @@ actor Lane {
 
     /// Builds the lane's parts; nothing is connected yet.
     init(
-        loop: EventLoop, settings: LaneSettings, routes: [AppRoute], connections: Int, sessions: SessionFactory,
-        logger: Logger
+        loop: EventLoop, settings: LaneSettings, routes: [AppRoute], connections: Int, budgets: ConnectBudgets,
+        sessions: SessionFactory, logger: Logger
     ) {
         loop.assertOnLoop()
         self.loop = loop
@@ -91,6 +97,7 @@ actor Lane {
         let counters = LaneCounters()
         self.counters = counters
         self.logger = logger
+        unreadable = UnreadableUnits(isLasting: !settings.once)
         plan = ClaimPlan(batchSize: settings.batchSize, apps: settings.apps.count)
         mayClaim = LoopSignal(loop: loop)
         mayKeep = LoopSignal(loop: loop)
@@ -103,7 +110,7 @@ actor Lane {
             loop: loop, settings: settings, counters: counters, logger: logger, onUnitEnded: { ended.add($0) },
             onHaste: { ended.signal.raise() })
         self.stage = stage
-        let gateways = Gateways(loop: loop, stage: stage, connections: connections, logger: logger)
+        let gateways = Gateways(loop: loop, stage: stage, connections: connections, budgets: budgets, logger: logger)
         self.gateways = gateways
         self.routes = Dictionary(
             uniqueKeysWithValues: routes.map { route in

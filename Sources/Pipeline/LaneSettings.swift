@@ -9,6 +9,10 @@ struct LaneSettings: Sendable {
     var apps: [ServedApp]
     /// Devices in one batch.
     var batchSize = 500
+    /// Devices of a notification that is sent as a whole, and written back as a whole: as many as are answered in a moment.
+    ///
+    /// What is larger becomes batches, also where one is enough: they are written back in the middle.
+    var wholeLimit: Int { min(64, batchSize) }
     /// How long a claim holds, and what follows from it.
     var leases = LeaseRules()
     /// When a device is tried again.

@@ -73,9 +73,12 @@ final class PushFeed {
     /// Whether nothing can be sent at present: the gateway fails, or has been out of reach for at least `limit`.
     func isBlocked(for limit: Duration) -> Bool {
         if case .open = breaker.state(at: now) { return true }
-        if gateway.isUnreachable(for: .zero) { return gateway.isUnreachable(for: limit) }
-        isAway = false
-        return false
+        return gateway.isUnreachable(for: limit)
+    }
+
+    /// What is for this gateway is not put off any more, if something can be sent.
+    func comeBack() {
+        if isAway, !isBlocked(for: .zero) { isAway = false }
     }
 
     /// Whether the gateway has failed, and a single push is to find out whether it works again.
@@ -189,7 +192,7 @@ final class PushFeed {
     func pump(
         _ line: PushLine, _ quantum: Int, _ now: BootTime, pauses: Set<ScopePause>, ended: (UnitInWork) -> Void
     ) -> Bool {
-        if isAway { _ = isBlocked(for: .zero) }
+        comeBack()
         let state = breaker.state(at: now)
         var allowance =
             switch state {
@@ -245,7 +248,7 @@ final class PushFeed {
             }
             unit.handedToWire()
             allowance -= 1
-            if breaker.state == .halfOpen { probe = tag }
+            if isOnTrial { probe = tag }
         }
         return true
     }

@@ -58,15 +58,27 @@ extension SendStage {
 
     // MARK: Reach
 
-    /// Whether an app can be sent for, as far as anybody knows; a gateway out of reach is tried again meanwhile.
+    /// Looks which gateways are out of reach, and has them tried again; what was put off for one that is back goes on.
+    ///
+    /// To be called before it is asked what can be sent for, and again while something cannot.
+    func lookAtGateways() {
+        for gateway in gateways { gateway.look() }
+        for own in appFeeds.values {
+            for feed in own { feed.comeBack() }
+            let others = own.filter { !$0.isBlocked(for: .zero) }
+            guard others.count < own.count else { continue }
+            // Production is worth a connection to find out; to the sandbox many have no way and never need one.
+            others.first { $0.environment == .production }?.gateway.pool.warmUp()
+        }
+    }
+
+    /// Whether an app can be sent for, as far as anybody knows.
     ///
     /// One gateway that fails, or has been out of reach for at least `limit`, does not hold up the other, if that one is in use.
     func isReachable(_ app: String, for limit: Duration = .zero) -> Bool {
         let own = appFeeds[app] ?? []
         let others = own.filter { !$0.isBlocked(for: limit) }
         if others.count == own.count { return true }
-        // Production is worth a connection to find out; to the sandbox many have no way and never need one.
-        others.first { $0.environment == .production }?.gateway.pool.warmUp()
         // One that is to be tried again after a failure needs a push for it.
         return others.contains { $0.isProven || $0.isOnTrial }
     }

@@ -31,12 +31,13 @@ extension SendStage {
         }
     }
 
-    /// What a person has to put right is not one line among those of dead tokens; a pause says so itself.
+    /// What a person has to put right, or has never seen, is not one line among those of dead tokens; a pause says so itself.
     private func report(_ result: PushResult, _ unit: UnitInWork, _ index: Int) {
         if case .hold = result.verdict.request { return }
         let message: StaticString
         switch result.verdict.concern {
-        case .none: return
+        case .none where result.status == 0 || result.reason.isEmpty || AnswerRules.isKnown(result.reason): return
+        case .none: message = "Apple gives a reason that this version does not know; its status decides"
         case .configuration: message = "Apple says that something is set up wrong"
         case .defect: message = "Apple refuses what should not have been sent"
         }
@@ -62,7 +63,8 @@ extension SendStage {
         unit.settlement.rejected += 1
         unit.settlement.error = unit.settlement.error ?? result.label
         book(unit, index, result, isFinal: true)
-        unit.decided(index, .rejected)
+        // What never reached Apple, or was only put off too often, says nothing about the token.
+        unit.decided(index, result.verdict.request == .rejected && result.status != 0 ? .rejected : .refused)
         guard result.verdict.notification == .hopeless else { return }
         unit.segments[unit.segment(of: index)].hopeless += 1
         considerGivingUp(unit, result.label)

@@ -196,8 +196,9 @@ final class SendStage: HTTP2RequestHandler {
         for id in notifications.subtracting(working) { givenUp[id] = nil }
     }
 
-    /// A notification is not to be given up whatever comes.
+    /// A notification is not to be given up whatever comes: what is claimed of it from now on is sent.
     func keepUp(_ notification: Int64) {
+        givenUp[notification] = nil
         // One that is forgotten costs a question to the database.
         if keptUp.count >= 1000 { keptUp.removeAll() }
         keptUp.insert(notification)

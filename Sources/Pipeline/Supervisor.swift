@@ -144,7 +144,7 @@ actor Supervisor {
     /// The apps that no lane can send for at present; lanes watch their gateways by themselves.
     private func blockedApps() async -> Set<String> {
         var blocked = Set(laneSettings.apps.map(\.name))
-        for lane in lanes where !blocked.isEmpty { blocked.formIntersection(await lane.blockedApps) }
+        for lane in lanes where !blocked.isEmpty { blocked.formIntersection(await lane.lookForBlocked()) }
         return blocked
     }
 

@@ -60,7 +60,7 @@ enum DeviceMark: UInt8 {
     case accepted
     /// Apple refused it for good.
     case rejected
-    /// Given up without having been sent.
+    /// Given up without such an answer: not sent, or put off by Apple as often as allowed.
     case refused
     /// Nobody can say.
     case unknown

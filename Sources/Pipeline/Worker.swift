@@ -30,6 +30,7 @@ package enum Worker {
         let laneSettings = LaneSettings(settings)
         let sessions = SessionFactory(
             settings: settings, contact: SharedContact(laneSettings.leases), logger: logger)
+        let budgets = ConnectBudgets()
         var lanes: [Lane] = []
         var loops: [EventLoop] = []
         defer {
@@ -45,7 +46,8 @@ package enum Worker {
             lanes.append(
                 try loop.runBlocking { _ in
                     Lane(
-                        loop: loop, settings: laneSettings, routes: routes, connections: share, sessions: sessions,
+                        loop: loop, settings: laneSettings, routes: routes, connections: share, budgets: budgets,
+                        sessions: sessions,
                         logger: logger.child("lane-\(number)"))
                 })
         }

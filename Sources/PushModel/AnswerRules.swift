@@ -28,6 +28,9 @@ package enum AnswerRules {
     /// Whether the reason stands in the table.
     package static func isKnown(_ reason: String) -> Bool { table[reason] != nil }
 
+    /// Every reason that stands in the table.
+    package static var knownReasons: Set<String> { Set(table.keys) }
+
     /// What Apple's farewell to a connection (GOAWAY) means for what is sent next, as far as it is about the credential or the
     /// environment; nil for all others, since no notification, topic or device can be meant.
     ///

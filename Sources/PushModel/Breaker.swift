@@ -49,6 +49,7 @@ package struct Breaker: Sendable {
         }
     }
 
+    /// Closed, or open until then; whether that is over, `state(at:)` says.
     package private(set) var state = State.closed
     private let rules: Rules
     private var window = ResultWindow()
@@ -68,8 +69,8 @@ package struct Breaker: Sendable {
     package var openSince: BootTime? { state == .closed ? nil : openedAt }
 
     /// The state at `now`: a pause that is over makes it half-open.
-    package mutating func state(at now: BootTime) -> State {
-        if case .open(let until) = state, until <= now { state = .halfOpen }
+    package func state(at now: BootTime) -> State {
+        if case .open(let until) = state, until <= now { return .halfOpen }
         return state
     }
 
@@ -106,7 +107,7 @@ package struct Breaker: Sendable {
 
     /// The one push of the half-open state has shown a working gateway.
     package mutating func probeSucceeded(at now: BootTime) {
-        guard case .halfOpen = state else { return }
+        guard case .halfOpen = state(at: now) else { return }
         state = .closed
         closedAt = now
         inRow = 0
@@ -118,7 +119,7 @@ package struct Breaker: Sendable {
     package mutating func probeFailed(
         at now: BootTime, retryAfter: Duration? = nil, using random: inout some RandomNumberGenerator
     ) {
-        guard case .halfOpen = state else { return }
+        guard case .halfOpen = state(at: now) else { return }
         level += 1
         probes += 1
         open(at: now, retryAfter, using: &random)

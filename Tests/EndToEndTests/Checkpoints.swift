@@ -59,6 +59,35 @@ import Testing
         }
     }
 
+    @Test("is made of a list too, though it would fit into one batch")
+    func list() async throws {
+        try await Rig.run(.idle, simulator: ["--first-limit", "20", "--stream-limit", "20"]) { rig in
+            try await rig.simulator.set("latency-ms", 800)
+            let tokens = (1...500).map { "'\(DeviceTokens.plain($0))'" }.joined(separator: ", ")
+            let id = try rig.insert("device_tokens, body", "ARRAY[\(tokens)], 'x'")
+            let first = try rig.worker("--connections", "1", "--lanes", "1")
+            try await rig.simulator.wait(for: .accepted, atLeast: 200, within: .seconds(120))
+            try await rig.eventually("SELECT max(accepted_count) > 0 FROM notification_batches", is: "t")
+            await first.kill()
+            let before = try rig.simulator.journal()
+            let end = before.requests.map(\.mono).max() ?? 0
+            try await rig.simulator.control("calm")
+            try rig.psql(
+                "UPDATE notification_batches SET lease_until = now() - interval '1 minute' WHERE lease_until IS NOT NULL"
+            )
+            let second = try rig.worker("--poll-interval", "1")
+            try await second.hasStarted()
+            try await rig.status(of: id, is: "sent", within: .seconds(150))
+            try await second.stop()
+            let requests = Dictionary(grouping: try rig.simulator.journal().requests) { $0.token ?? "" }
+            #expect(requests.count == 500)
+            // As above.
+            let long = before.requests.filter { $0.mono < end - 4_000_000_000 }
+            #expect(!long.isEmpty && long.allSatisfy { requests[$0.token ?? ""]?.count == 1 })
+            #expect(try rig.row(id) == NotificationRow("sent", 500, accepted: 500))
+        }
+    }
+
     @Test("that is refused, since somebody else has the batch by now, stops it")
     func fenced() async throws {
         try await Rig.run(.idle, simulator: ["--first-limit", "20", "--stream-limit", "20"]) { rig in

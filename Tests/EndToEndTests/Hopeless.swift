@@ -33,12 +33,12 @@ import Testing
 
     @Test("is given up as a list too, and others go out meanwhile")
     func list() async throws {
-        try await Rig.run { rig in
+        try await Rig.run(simulator: ["--first-limit", "5", "--stream-limit", "5"]) { rig in
             let tokens = (1...300).map { "'\(DeviceTokens.magic("7400", $0))'" }.joined(separator: ", ")
             try rig.addDevices(1...5)
             let list = try rig.insert("device_tokens, body", "ARRAY[\(tokens)], 'x'")
             let all = try rig.insert("broadcast, body", "true, 'y'")
-            try await rig.drain()
+            try await rig.drain("--connections", "1", "--lanes", "1")
             let row = try #require(try rig.row(list))
             #expect(row.status == "failed" && row.error == "BadCollapseId", "\(row)")
             #expect((3...40).contains(row.counts[2]) && row.counts[1] == 0, "\(row)")
@@ -67,6 +67,33 @@ import Testing
             #expect(try rig.row(anna) == NotificationRow("sent", 2, accepted: 1, rejected: 1))
             #expect(try rig.row(bert) == NotificationRow("failed", 1, rejected: 1, error: "PayloadTooLarge"))
             #expect(try rig.row(all) == NotificationRow("sent", 602, accepted: 594, rejected: 8))
+        }
+    }
+
+    @Test("is not said to be one when the database knows of an acceptance; everybody is asked then")
+    func refusedGivingUp() async throws {
+        try await Rig.run(simulator: ["--first-limit", "2", "--stream-limit", "2"]) { rig in
+            try rig.addDevices(1...2)
+            let id = try rig.insert("broadcast, body", "true, 'x'")
+            // A slice that was accepted long ago, and one whose devices are all refused.
+            try rig.psql(
+                """
+                INSERT INTO devices (user_id, device_token)
+                SELECT 'bert', '5ca1ab1e0429' || lpad(to_hex(n), 52, '0') FROM generate_series(1, 12) n
+                """)
+            try await rig.drain()
+            try await rig.eventually(
+                """
+                SELECT sum(cardinality(device_ids)) FROM notification_batches WHERE state = 'ready'
+                """, is: "12")
+            try await rig.simulator.set("answer-all", "413:PayloadTooLarge")
+            try rig.psql("UPDATE notification_batches SET not_before = now() WHERE state = 'ready'")
+            let worker = try rig.worker("--poll-interval", "1", "--lanes", "1")
+            // Nothing is left to be sent again, whatever was put off meanwhile.
+            try await rig.status(of: id, is: "sent", within: .seconds(60))
+            try await worker.stop()
+            #expect(!worker.log.contains("a notification is given up"))
+            #expect(try rig.row(id) == NotificationRow("sent", 14, accepted: 2, rejected: 12))
         }
     }
 

@@ -18,6 +18,8 @@ import Testing
             #expect(try rig.row(id) == NotificationRow("sent", 600, accepted: 600))
             #expect(proxy.log.contains("CONNECT 127.0.0.1:"), "\(proxy.log)")
             #expect(!worker.log.contains("s3cret"))
+            let test = try rig.pgpush("send-test", "--token", DeviceTokens.plain(1), more: more)
+            #expect(test.status == 0, "\(test)")
             let doctor = try rig.pgpush("doctor", more: more)
             #expect(
                 doctor.output.contains("with TLSv1.3 and HTTP/2") && !doctor.output.contains("s3cret"),

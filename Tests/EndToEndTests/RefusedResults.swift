@@ -41,6 +41,37 @@ import Testing
         }
     }
 
+    @Test("by a trigger on the ledger that raises holds up only what it refuses, and loses no ledger row")
+    func raisingTrigger() async throws {
+        try await Rig.run { rig in
+            try rig.addDevices(1...1)
+            let gone = (1...3).map { "('anna-\($0)', '\(DeviceTokens.magic("0410", $0))', now() - interval '1 hour')" }
+            try rig.psql(
+                "INSERT INTO devices (user_id, device_token, registered_at) VALUES \(gone.joined(separator: ", "))")
+            try rig.psql(
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+                CREATE TRIGGER refuse BEFORE INSERT ON delivery_failures FOR EACH ROW EXECUTE FUNCTION refuse()
+                """)
+            let refused = try (1...3).map { try rig.insert("user_id, body", "'anna-\($0)', 'x'") }
+            let worker = try rig.worker("--poll-interval", "1", "--lanes", "1")
+            try await worker.logs("a result could not be written; it waits until", within: .seconds(60))
+            let plain = try rig.insert("user_id, body", "'user-1', 'x'")
+            try await rig.status(of: plain, is: "sent", within: .seconds(60))
+            try await lease(rig, of: refused[0], movesOnBy: 15)
+            #expect(try refused.allSatisfy { try rig.value("status", of: $0) == "sending" })
+            // A line for all of them, not one a second.
+            #expect(worker.log.count(of: "a result could not be written") == 1)
+
+            try rig.psql("DROP TRIGGER refuse ON delivery_failures")
+            for id in refused { try await rig.status(of: id, is: "failed", within: .seconds(120)) }
+            try await worker.stop()
+            #expect(try rig.simulator.journal().requests.count == 4)
+            #expect(try rig.database.number("SELECT count(*) FROM delivery_failures WHERE http_status = 410") == 3)
+            #expect(try rig.database.number("SELECT count(*) FROM devices WHERE NOT is_active") == 3)
+        }
+    }
+
     @Test("for a row alone waits aside; the others are written, and it is not sent again")
     func oneRow() async throws {
         try await Rig.run { rig in

@@ -111,6 +111,22 @@ struct ConnectPolicyTests {
         }
     }
 
+    @Test("after a failure one attempt is made for all who share the way; an answer lets the others in")
+    func together() {
+        var policy = policy()
+        policy.failed(now: at(0), chance: 0.5)
+        #expect(policy.notBefore == at(50))
+        policy.attempted(now: at(50))
+        #expect(policy.notBefore == at(10_050), "the others wait for it")
+        policy.failed(now: at(60), chance: 0.5)
+        #expect(policy.notBefore == at(160), "and for the next turn, no longer")
+        policy.attempted(now: at(160))
+        policy.succeeded()
+        #expect(policy.notBefore == at(160))
+        policy.attempted(now: at(161))
+        #expect(policy.notBefore <= at(161))
+    }
+
     @Test("connections that work are opened at a bounded rate, too")
     func rate() {
         var policy = policy(burst: 10, perSecond: 2)

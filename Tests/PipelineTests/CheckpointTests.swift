@@ -113,6 +113,17 @@ import Testing
         #expect(channel.lastSettlement.evidence == nil && channel.lastSettlement.accepted == 1)
     }
 
+    @Test("takes for evidence only what Apple has said of a device")
+    func refusedIsNoEvidence() throws {
+        let unit = unit(production: [1, 2, 3])
+        send(unit)
+        unit.accept(0)
+        unit.settlement.rejected += 1
+        unit.decided(1, .refused)
+        let part = try #require(unit.checkpoint()).settlement
+        #expect(part.rejected == 1 && part.evidence?[.production] == answers(accepted: 1, answered: 1))
+    }
+
     @Test("and those after it, and the end, together say of each device once what became of it", arguments: 1...40)
     func whole(seed: UInt64) throws {
         var random = Seeded(state: seed)

@@ -68,6 +68,23 @@ import Testing
         }
     }
 
+    @Test("what tells how long ago something was is made when it is sent, and twice only if it has waited")
+    func madeWhenSent() async throws {
+        try await withSession { session, _ in
+            try await session.connect(timeout: .seconds(20))
+            var made = 0
+            let make = {
+                made += 1
+                return [PostgresStatement("SELECT \(made)::int4")]
+            }
+            #expect(try await session.transaction(making: make)[0].int32(0, 0) == 1 && made == 1)
+            // Behind a call that is under way it waits for its turn.
+            session.submit(PostgresCall(.script("SELECT pg_sleep(0.1)")) { _ in }, timeout: .seconds(20))
+            #expect(session.queued == 0)
+            #expect(try await session.transaction(making: make)[0].int32(0, 0) == 3)
+        }
+    }
+
     @Test("a refused statement rolls everything back and the session goes on")
     func rollback() async throws {
         try await withSession { session, _ in

@@ -113,7 +113,8 @@ import Testing
 
     @Test func tokensAndChannels() throws {
         let tokens = try database.notify("device_tokens", "'{aa000001,aa000002}'")
-        let channel = try database.notify("channel_id, push_type", "'YWJj', 'liveactivity'")
+        let channel = try database.notify(
+            "channel_id, push_type, aps", "'YWJj', 'liveactivity', '{\"event\": \"end\"}'")
         let units = try worker.claim()
         var first = Outcome(unit: units[0], accepted: 1, rejected: 1)
         first.failures = [.init(device: -2, status: 400, reason: "BadDeviceToken")]

@@ -45,8 +45,11 @@ import Testing
         }
         #expect(try refused("push_type", "'Alert'") == "PN004")
         #expect(try refused("priority", "7") == "PN005")
-        #expect(try refused("priority, push_type", "10, 'background'") == "PN006")
-        #expect(try refused("priority, push_type", "5, 'background'") == nil)
+        #expect(try insert("user_id, priority, push_type", "'a', 10, 'background'") == "PN006")
+        #expect(try insert("user_id, priority, push_type", "'a', 5, 'background'") == nil)
+        #expect(try refused("priority, push_type", "1, 'location'") == "PN006")
+        #expect(try refused("priority, push_type", "5, 'location'") == nil)
+        #expect(try refused("priority, push_type", "1, 'liveactivity'") == "PN006")
         #expect(try refused("priority", "1") == nil)
         #expect(try refused("collapse_id", "repeat('ü', 32)") == nil)
         #expect(try refused("collapse_id", "repeat('ü', 32) || 'x'") == "PN007")
@@ -62,9 +65,7 @@ import Testing
         #expect(try refused("status", "'sent'") == "PN024")
         #expect(try refused("payload", "'{}'") == "PN034")
         for type in [
-            "alert", "background", "voip", "complication", "fileprovider", "location", "liveactivity", "pushtotalk",
-            "widgets",
-            "controls", "accessory",
+            "alert", "voip", "complication", "fileprovider", "location", "pushtotalk", "widgets", "controls",
         ] {
             #expect(try refused("push_type", "'\(type)'") == nil, "\(type)")
         }
@@ -84,7 +85,10 @@ import Testing
         #expect(try insert("user_id, title, expires_at, scheduled_at", "'a', 'x', '2031-01-01', '2031-01-01'") == nil)
         #expect(try insert("user_id, title, scheduled_at", "'a', 'old', '0044-03-15 BC'") == nil)
         #expect(try insert("user_id, title, scheduled_at", "'a', 'far', '294276-12-31'") == nil)
-        #expect(try insert("user_id, push_type, aps, scheduled_at", "'a', 'liveactivity', '{}', '294276-12-31'") == nil)
+        #expect(
+            try insert(
+                "user_id, push_type, aps, scheduled_at", "'a', 'liveactivity', '{\"event\": \"end\"}', '294276-12-31'")
+                == nil)
         let worker = QueueWorker(database)
         #expect(try #require(try worker.nextDue()) >= 0)
         try database.notify("user_id", "'a'", title: "normal")

@@ -59,7 +59,8 @@ import Testing
         try database.addDevices(20)
         let list = try database.notify("user_ids", "'{u1,nobody}'")
         let tokens = try database.notify("device_tokens", "'{ffff0001}'")
-        let channel = try database.notify("channel_id, push_type", "'YWJj', 'liveactivity'")
+        let channel = try database.notify(
+            "channel_id, push_type, aps", "'YWJj', 'liveactivity', '{\"event\": \"end\"}'")
         let units = try worker.claim()
         try worker.settle(units.map { Outcome(unit: $0, accepted: 1) })
         #expect(try report(list) == [["1", "accepted"], [nil, "no device"]])

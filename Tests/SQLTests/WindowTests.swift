@@ -122,7 +122,7 @@ import Testing
         arguments: [
             ("broadcast, push_type", "true, 'voip'", [7]),
             ("broadcast, topic", "true, 'com.example.other'", [7]),
-            ("broadcast, push_type", "true, 'background'", [7, 9]),
+            ("broadcast, priority", "true, 5", [7, 9]),
         ])
     func ofAnotherTopic(columns: String, values: String, retired: [Int]) throws {
         try database.notify(columns, values)

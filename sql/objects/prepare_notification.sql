@@ -126,6 +126,9 @@ BEGIN
     ELSIF n.priority = 10 AND n.push_type = 'background' THEN
         PERFORM pgpush_refuse('PN006', 'priority', 'priority 10 is not allowed on a background push',
             'Leave priority out (it is then 5), or set it to 5 or 1.');
+    ELSIF n.priority = 1 AND n.push_type IN ('liveactivity', 'location') THEN
+        PERFORM pgpush_refuse('PN006', 'priority', format('priority 1 is not allowed on push_type %s', n.push_type),
+            'Leave priority out (it is then 10), or set it to 5.');
     END IF;
     IF octet_length(n.collapse_id) > 64 THEN
         PERFORM pgpush_refuse('PN007', 'collapse_id', format('collapse_id has %s bytes, more than 64',

@@ -19,6 +19,7 @@ BEGIN
             PERFORM pgpush_refuse('PN017', 'raw_payload', 'raw_payload is not a JSON object',
                 'Apple takes an object, usually with a key aps.');
         END IF;
+        PERFORM pgpush_check_raw(n);
         result := n.raw_payload::text;
     ELSIF n.push_type = 'mdm' THEN
         result := pgpush_compact(pgpush_render_mdm(n));
@@ -90,6 +91,7 @@ BEGIN
         aps := pgpush_merge(aps, n.aps);
     END IF;
     IF n.push_type = 'alert' THEN
+        -- As pgpush_shows has it, without the call.
         shows := CASE jsonb_typeof(aps -> 'alert') WHEN 'object' THEN aps -> 'alert' <> '{}'
                                                    WHEN 'string' THEN aps ->> 'alert' <> '' ELSE false END;
         IF shows AND n.sound IS NULL AND NOT aps ? 'sound' THEN
@@ -101,6 +103,10 @@ BEGIN
         END IF;
     ELSIF n.push_type = 'liveactivity' AND NOT aps ? 'timestamp' THEN
         aps := aps || jsonb_build_object('timestamp', floor(extract(epoch FROM n.scheduled_at))::bigint);
+    END IF;
+    -- The columns alone cannot make a bad alert, but for this one.
+    IF n.aps IS NOT NULL OR n.mutable_content OR n.push_type <> 'alert' THEN
+        PERFORM pgpush_check_aps(n, aps, 'aps');
     END IF;
     RETURN aps;
 END

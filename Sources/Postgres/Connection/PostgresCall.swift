@@ -15,14 +15,30 @@ final class PostgresCall {
         case script(String)
     }
 
-    let work: Work
+    private(set) var work: Work
+    /// Set where the work tells how long ago something was: it is made anew when it has waited for its turn.
+    private let make: (() -> Work)?
+    /// Whether others were before it, or there was no connection.
+    var hasWaited = false
     /// Fires when the whole call has taken too long; set by whoever accepted it.
     var timer: LoopTimer?
     private var completion: ((Result<[PostgresResult], PostgresError>) -> Void)?
 
     init(_ work: Work, completion: @escaping (Result<[PostgresResult], PostgresError>) -> Void) {
         self.work = work
+        make = nil
         self.completion = completion
+    }
+
+    init(making make: @escaping () -> Work, completion: @escaping (Result<[PostgresResult], PostgresError>) -> Void) {
+        work = make()
+        self.make = make
+        self.completion = completion
+    }
+
+    /// It goes on the wire now.
+    func prepare() {
+        if hasWaited, let make { work = make() }
     }
 
     /// Why the call cannot be sent at all, or nil.

@@ -21,6 +21,22 @@ extension PostgresSession {
         return try await run(.transaction(statements, limits), timeout ?? statementTimeout + .seconds(5))
     }
 
+    /// As `transaction`, for statements that tell how long ago something was: when the call has waited for its turn, they are made anew
+    /// at the moment in which they are sent.
+    ///
+    /// - Throws: as `transaction` does.
+    package func transaction(
+        making make: @escaping () -> [PostgresStatement], statementTimeout: Duration = .seconds(15),
+        lockTimeout: Duration = .seconds(2), timeout: Duration? = nil
+    ) async throws(PostgresError) -> [PostgresResult] {
+        let limits = PostgresLimits(statement: statementTimeout, lock: lockTimeout)
+        let result = await withCheckedContinuation { continuation in
+            let call = PostgresCall(making: { .transaction(make(), limits) }) { continuation.resume(returning: $0) }
+            submit(call, timeout: timeout ?? statementTimeout + .seconds(5))
+        }
+        return try result.get()
+    }
+
     /// A transaction of one statement.
     ///
     /// - Throws: as `transaction` does.

@@ -27,8 +27,8 @@ package final class PostgresSession {
     private var attempts: [AttemptWaiter] = []
     private var isClosed = false
 
-    /// Since when the present connection has been there without a break; nil while there is none.
-    package private(set) var connectedSince: MonotonicTime?
+    /// Whether there is a connection at present.
+    package var isConnected: Bool { reconnector.connection != nil }
 
     /// Called with what the session notices of its server; on the loop.
     package var onContact: ((PostgresContact) -> Void)?
@@ -64,7 +64,6 @@ package final class PostgresSession {
         guard !isClosed else { return }
         isClosed = true
         reconnector.close()
-        connectedSince = nil
         running = nil
         let calls = waiting
         waiting = []
@@ -111,12 +110,14 @@ package final class PostgresSession {
         }
         waiting.append(call)
         startNext()
+        call.hasWaited = true
     }
 
     private func startNext() {
         guard let connection = reconnector.connection, connection.isIdle, !waiting.isEmpty else { return }
         let call = waiting.removeFirst()
         running = call
+        call.prepare()
         if !connection.start(call) {
             // The loss has been dealt with; nothing was sent, so the call waits for the next connection.
             waiting.insert(call, at: 0)
@@ -163,7 +164,6 @@ package final class PostgresSession {
 
     private func connected(_ connection: PostgresConnection) {
         connectionCount += 1
-        connectedSince = loop.now
         connection.owner = self
         endAttempts(.success(()))
         startNext()
@@ -180,7 +180,6 @@ extension PostgresSession: PostgresConnectionOwner {
 
     func connectionIsLost(_ connection: PostgresConnection, _ error: PostgresError) {
         running = nil
-        connectedSince = nil
         onContact?(.lost)
         reconnector.connectionLost(error)
     }

@@ -52,12 +52,29 @@ package struct ClaimRequest: Sendable {
     var limitArray: [Int32] { limits.map { Int32(clamping: $0) } }
 }
 
+/// A leased unit that this version cannot understand: one of a newer schema.
+package struct UnreadableUnit: Sendable {
+    /// Name and fence of the unit.
+    package let key: UnitKey
+    /// The app's name.
+    package let app: String
+    /// What is wrong with it.
+    package let fault: String
+
+    /// Describes such a unit.
+    package init(key: UnitKey, app: String, fault: String) {
+        self.key = key
+        self.app = app
+        self.fault = fault
+    }
+}
+
 /// What a claim brought.
 package struct Claim: Sendable {
     /// The leased units.
     package let units: [WorkUnit]
-    /// What is wrong with leased rows that cannot be understood; they are left under their lease.
-    package let unreadable: [String]
+    /// Leased too, and not understood.
+    package let unreadable: [UnreadableUnit]
     /// All that must not be sent to at present, read in the same transaction.
     package let pauses: Set<ScopePause>
     /// Lists larger than a batch have become batches, which can be claimed now.
@@ -161,17 +178,20 @@ extension QueueStore {
     }
 
     /// The rows are leased by now: one that cannot be understood must not keep the others from being sent.
-    private func units(_ result: PostgresResult) throws(PostgresError) -> ([WorkUnit], unreadable: [String]) {
+    private func units(_ result: PostgresResult) throws(PostgresError) -> ([WorkUnit], unreadable: [UnreadableUnit]) {
         guard result.rows > 0 else { return ([], []) }
         let columns = try UnitColumns(result)
         var units: [WorkUnit] = []
-        var unreadable: [String] = []
+        var unreadable: [UnreadableUnit] = []
         units.reserveCapacity(result.rows)
         for row in 0..<result.rows {
             do throws(PostgresError) {
                 units.append(try columns.unit(result, row))
             } catch {
-                unreadable.append(error.description)
+                unreadable.append(
+                    UnreadableUnit(
+                        key: try columns.key(result, row), app: try result.string(row, columns.app),
+                        fault: error.message))
             }
         }
         return (units, unreadable)
@@ -224,7 +244,7 @@ private struct UnitColumns {
         let notification = try result.int64(row, notification)
         let type = try result.string(row, pushType)
         guard let pushType = PushType(rawValue: type) else {
-            throw PostgresError(.decoding, "notification \(notification): unknown push type \(type)")
+            throw PostgresError(.decoding, "unknown push type \(type)")
         }
         let content = PushContent(
             notificationID: notification, app: try result.string(row, app), pushType: pushType,
@@ -234,10 +254,15 @@ private struct UnitColumns {
             storeIfOffline: try result.bool(row, storeIfOffline),
             channelID: try result.stringIfPresent(row, channelID), payload: try bytes(result, row))
         return WorkUnit(
-            key: UnitKey(
-                notification: notification, batch: try result.int32(row, batch), epoch: try result.int32(row, epoch)),
+            key: try key(result, row),
             attempt: try result.int32(row, attempt), content: content, dueTime: try result.timestamp(row, scheduledAt),
             atMostOnce: try result.bool(row, atMostOnce))
+    }
+
+    func key(_ result: PostgresResult, _ row: Int) throws(PostgresError) -> UnitKey {
+        UnitKey(
+            notification: try result.int64(row, notification), batch: try result.int32(row, batch),
+            epoch: try result.int32(row, epoch))
     }
 
     private func bytes(_ result: PostgresResult, _ row: Int) throws(PostgresError) -> [UInt8] {

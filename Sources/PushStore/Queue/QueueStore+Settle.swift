@@ -11,16 +11,16 @@ extension QueueStore {
     package func settle(
         _ settlements: [UnitSettlement], pauses: Set<ScopePause>
     ) async throws(PostgresError) -> (units: [SettledUnit], pauses: Set<ScopePause>?) {
-        // Times are told as ages, which count from here: what waited for a connection afterwards would be dated too late, and a
-        // device that registered meanwhile would be retired.
         try await session.connect(timeout: .seconds(20))
-        let statement = call("settle", parameters(settlements, pauses))
-        guard settlements.contains(where: { !$0.proposals.isEmpty }) else {
-            return (try settled(try await session.query(statement), settlements), nil)
-        }
-        let results = try await session.transaction([statement, call("current_pauses", PostgresParameters())])
-        guard results.count == 2 else { throw PostgresError(.decoding, "settle: a result is missing") }
-        return (try settled(results[0], settlements), try self.pauses(results[1]))
+        let looks = settlements.contains { !$0.proposals.isEmpty }
+        // Times are told as ages, which count from the sending of the call: what waited for its turn afterwards would be dated too
+        // late, and a device that registered meanwhile would be retired.
+        let results = try await session.transaction(making: {
+            let settle = self.call("settle", self.parameters(settlements, pauses))
+            return looks ? [settle, self.call("current_pauses", PostgresParameters())] : [settle]
+        })
+        guard results.count == (looks ? 2 : 1) else { throw PostgresError(.decoding, "settle: a result is missing") }
+        return (try settled(results[0], settlements), looks ? try self.pauses(results[1]) : nil)
     }
 
     private func parameters(_ settlements: [UnitSettlement], _ pauses: Set<ScopePause>) -> PostgresParameters {
