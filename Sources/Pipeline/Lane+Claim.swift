@@ -86,7 +86,8 @@ extension Lane {
                 // A claim that looks for the first app that has something says nothing about the others.
                 let isWhole = brought.isEmpty || kind == .batches || kind == .notifications
                 if schedule.wakes == wakes, isWhole {
-                    schedule.foundNothing(kind, names.filter { !brought.contains($0) }, at: .now())
+                    schedule.foundNothing(
+                        kind, names.filter { !brought.contains($0) }, isBusy: stage.devicesInWork > 0, at: .now())
                 }
             } catch {
                 if error.outcome == .unknown { doubt.arose(at: .now()) }

@@ -24,8 +24,14 @@ import Testing
             let one = try rig.insert("user_id, body", "'user-7', 'y'")
             try await rig.status(of: one, is: "sent", within: .seconds(20))
             #expect(try rig.value("status", of: all) == "sending")
-            let delay = try rig.value("extract(epoch FROM sent_at - created_at)", of: one)
-            #expect(try #require(delay.flatMap { Double($0) }) < 5)
+            // By rank, since a second is long on one machine and short on another: what was claimed of the 600 slices between
+            // its time and its end is what both lanes hold, and a little.
+            let before = try rig.database.number(
+                """
+                SELECT count(*) FROM notification_batches b JOIN scheduled_notifications n ON n.id = \(one)
+                WHERE b.notification_id = \(all) AND b.claimed_at BETWEEN n.created_at AND n.sent_at
+                """)
+            #expect(before < 100, "\(before) slices of the broadcast were claimed before the single was sent")
 
             try await rig.status(of: all, is: "sent", within: .seconds(240))
             let late = try worker.reading()
