@@ -22,7 +22,7 @@ func runCommand(_ path: URL, _ arguments: [String]) async throws -> CommandResul
     async let text = readAll(output.reader)
     async let complaints = readAll(errors.reader)
     let (first, second) = await (text, complaints)
-    let code = await process.end(within: .seconds(60))
+    let code = await process.end(within: .seconds(180))
     return CommandResult(output: first, errors: second, code: code)
 }
 
@@ -59,7 +59,7 @@ struct CurlSender {
     func send(
         _ token: String, to url: String? = nil, headers: [String] = [],
         body: String = "{\"aps\":{\"alert\":\"Hello\"}}",
-        bearer: String? = nil, timeout: Int = 10
+        bearer: String? = nil, timeout: Int = 60
     ) async throws -> CurlAnswer {
         let bearer = try bearer ?? signer.bearer()
         let result = try await runCommand(
@@ -92,7 +92,7 @@ struct CurlSender {
 }
 
 /// Sends several pushes at once over one connection by nghttp and returns the frames that it saw, one a line.
-func nghttp(_ simulator: SimulatorProcess, tokens: [String], bearer: String, timeout: Int = 10) async throws -> [String]
+func nghttp(_ simulator: SimulatorProcess, tokens: [String], bearer: String, timeout: Int = 60) async throws -> [String]
 {
     let body = simulator.folder + "/nghttp-body"
     try Data("{\"aps\":{\"alert\":\"Hello\"}}".utf8).write(to: URL(fileURLWithPath: body))

@@ -19,7 +19,7 @@ struct TLSFaceTests {
             try await simulator.control("calm")
             #expect(try await curl.send(deviceToken("a1")).status == 200)
             try await simulator.set("admission", "silent")
-            #expect(try await curl.send(deviceToken("a1"), timeout: 1).code == 28)
+            #expect(try await curl.send(deviceToken("a1"), timeout: 3).code == 28)
             counts = try await simulator.counts()
             #expect(counts.knocks == 5 && counts.requests == 1)
         }

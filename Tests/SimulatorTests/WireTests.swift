@@ -70,7 +70,7 @@ struct WireTests {
             #expect(try await curl.send(magicToken("2429")).headers["retry-after"] == "2")
             #expect(try await curl.send(magicToken("2429")).status == 200)
             // 28: curl's time is up; 92: stream reset.
-            #expect(try await curl.send(magicToken("00aa"), timeout: 1).code == 28)
+            #expect(try await curl.send(magicToken("00aa"), timeout: 5).code == 28)
             #expect(try await curl.send(magicToken("00bb")).code == 92)
             #expect(try await curl.send(magicToken("05bb")).code == 92)
             // Where the end of the connection meets curl is a matter of chance.
@@ -145,7 +145,7 @@ struct WireTests {
         try await SimulatorProcess.run(arguments) { simulator in
             let bearer = try CurlSender(simulator).signer.bearer()
             let frames = try await nghttp(
-                simulator, tokens: [deviceToken("a1"), magicToken("00aa")], bearer: bearer, timeout: 2)
+                simulator, tokens: [deviceToken("a1"), magicToken("00aa")], bearer: bearer, timeout: 6)
             let description = "error_code=ENHANCE_YOUR_CALM(0x0b), opaque_data(21)=[{\"reason\":\"Shutdown\"}]"
             #expect(frames.count { $0.contains("(last_stream_id=15, \(description)") } == count)
             #expect(frames.contains { $0.contains(":status: 200") })
@@ -161,7 +161,7 @@ struct WireTests {
             simulator in
             let bearer = try CurlSender(simulator).signer.bearer()
             let frames = try await nghttp(
-                simulator, tokens: [deviceToken("a1"), magicToken("00aa")], bearer: bearer, timeout: 2)
+                simulator, tokens: [deviceToken("a1"), magicToken("00aa")], bearer: bearer, timeout: 6)
             #expect(frames.contains { $0.contains("(last_stream_id=\(stream), error_code=NO_ERROR") })
             let sent = try simulator.journal().connections.filter { $0.event == "goaway" }
             #expect(sent.compactMap(\.lastStream) == (form == "open" ? [.max, 15] : [Int32(stream)]))
