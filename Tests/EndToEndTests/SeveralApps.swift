@@ -97,6 +97,30 @@ import Testing
         }
     }
 
+    @Test("one that is paused for an environment yields while the other has a lot to send, and catches up afterwards")
+    func yielding() async throws {
+        try await run(.heavy) { rig, _, variables in
+            // The other keeps the lane full for some seconds.
+            for (name, value) in [("latency-ms", "300"), ("stream-limit", "50"), ("first-limit", "50")] {
+                try await rig.simulator.set(name, value)
+            }
+            try rig.addDevices(of: "sick", 9000, offset: 0)
+            try rig.addDevices(of: "well", 2000, offset: 20_000)
+            try rig.psql("SELECT pause_app('sick', 'production')")
+            try rig.addSingles(of: "sick", 9000)
+            try rig.psql("INSERT INTO scheduled_notifications (app, broadcast, body) VALUES ('well', true, 'x')")
+            let worker = try rig.worker("--lanes", "1", "--connections", "1", more: variables)
+            try await rig.finished("well", within: .seconds(120))
+            let waiting = "SELECT count(*) FROM scheduled_notifications WHERE app = 'sick' AND status = 'pending'"
+            let untouched = try rig.database.number(waiting)
+            #expect(untouched >= 4500, "all of it could have been put aside in a second: \(untouched)")
+            try await rig.eventually(
+                "SELECT count(*) FROM notification_batches WHERE state = 'parked'", is: "9000", within: .seconds(90))
+            #expect(try rig.database.number(waiting) == 0)
+            await worker.kill()
+        }
+    }
+
     @Test("one with thousands of due rows and a hundred broadcasts does not keep another's few waiting")
     func greedy() async throws {
         try await Rig.run(.heavy, simulator: ["--latency-ms", "20", "--stream-limit", "50"]) { rig in
