@@ -88,7 +88,7 @@ import Testing
                 SELECT sum(cardinality(device_ids)) FROM notification_batches WHERE state = 'ready'
                 """, is: "12")
             try await rig.simulator.set("answer-all", "413:PayloadTooLarge")
-            try rig.makeRetriesDue()
+            try rig.letRetriesGo()
             let worker = try rig.worker("--poll-interval", "1", "--lanes", "1")
             // Nothing is left to be sent again, whatever was put off meanwhile.
             try await rig.status(of: id, is: "sent")

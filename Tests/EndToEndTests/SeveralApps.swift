@@ -115,7 +115,7 @@ import Testing
             let untouched = try rig.database.number(waiting)
             #expect(untouched >= 4500, "all of it could have been put aside in a second: \(untouched)")
             try await rig.eventually(
-                "SELECT count(*) FROM notification_batches WHERE state = 'parked'", is: "9000", within: .seconds(90))
+                "SELECT count(*) FROM notification_batches WHERE state = 'parked'", is: "9000", within: .seconds(240))
             #expect(try rig.database.number(waiting) == 0)
             await worker.kill()
         }

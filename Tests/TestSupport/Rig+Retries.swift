@@ -17,4 +17,10 @@ extension Rig {
     package func makeRetriesDue() throws {
         try psql("UPDATE notification_batches SET not_before = now() WHERE state = 'ready'")
     }
+
+    /// Ends `holdRetries`: all that waits is due, and what is put off from now on comes back by itself.
+    package func letRetriesGo() throws {
+        try psql("DROP TRIGGER test_hold_retries ON notification_batches")
+        try makeRetriesDue()
+    }
 }
