@@ -2,6 +2,7 @@
 // attempt that fails: somebody waits in front of it, and "connection refused" must not take fifteen seconds to be told.
 
 package import HTTP2
+import PushModel
 package import Reactor
 package import TLS
 import Telemetry
@@ -41,7 +42,7 @@ package struct APNsSilence: Error, Sendable, Equatable {
     package let remedy: String
     /// The request was sent, so it may have been carried out.
     package let mayHaveArrived: Bool
-    /// Apple does not accept our certificate.
+    /// Apple does not accept our key or certificate.
     package let isCredential: Bool
 
     init(_ fault: HTTP2Fault, at endpoint: APNsEndpoint, mayHaveArrived: Bool) {
@@ -49,6 +50,15 @@ package struct APNsSilence: Error, Sendable, Equatable {
         isCredential = fault.certificateAlert != nil
         message = "\(endpoint) \(APNsSilence.words(fault))"
         remedy = APNsSilence.remedy(fault, endpoint)
+    }
+
+    /// Apple has ended the connection because of whom we are.
+    init(_ farewell: Farewell, at endpoint: APNsEndpoint) {
+        let advice = AnswerAdvice.of(status: 403, reason: farewell.reason)
+        mayHaveArrived = false
+        isCredential = true
+        message = "\(endpoint) ends the connection, \(farewell.reason): \(advice.meaning)"
+        remedy = advice.remedy ?? ""
     }
 
     private static func words(_ fault: HTTP2Fault) -> String {
@@ -68,7 +78,7 @@ package struct APNsSilence: Error, Sendable, Equatable {
         case .resolve: "check the host's name, and the name server of this machine"
         case .connect, .connectTimeout:
             "allow outgoing connections to port \(endpoint.port); 'pgpush doctor' looks closer"
-        case .proxy: "check the proxy"
+        case .proxy: "check APNS_PROXY_URL, and what the proxy allows"
         case .verification: "install ca-certificates, or name the right bundle by APNS_CA_PATH"
         case .alert: "look at the certificate by 'pgpush doctor': has it expired, was it revoked?"
         case .handshake, .alpn: "something between here and \(endpoint) does not let TLS through"
@@ -90,6 +100,8 @@ package final class SingleCaller: HTTP2RequestHandler {
     private var answer: CheckedContinuation<Result<APNsReply, APNsSilence>, Never>?
     private var started = MonotonicTime.now()
     private var timer: LoopTimer?
+    /// Tells the request that is waited for from those that were given up.
+    private var tag: UInt64 = 0
 
     /// What differs between pushes and channel management.
     package struct Kind: Sendable {
@@ -111,7 +123,7 @@ package final class SingleCaller: HTTP2RequestHandler {
     ///
     /// - Throws: `signing` when the key cannot sign.
     package init(
-        _ kind: Kind, to endpoint: APNsEndpoint, through proxy: HTTPProxy? = nil, as credential: APNsCredential,
+        _ kind: Kind, to endpoint: APNsEndpoint, through proxy: HTTPProxy?, as credential: APNsCredential,
         tls: TLSClientContext, loop: EventLoop
     ) throws(APNsError) {
         self.loop = loop
@@ -125,7 +137,7 @@ package final class SingleCaller: HTTP2RequestHandler {
         let token = credential.key.map { ProviderToken(key: $0) }
         try token?.prepare()
         pool = OnePool()
-        pool.open(loop, configuration, tls, token, self)
+        pool.open(loop, configuration, tls, token, self) { [weak self] in self?.heard($0) }
     }
 
     /// Sends one request and waits for its end, `limit` at most.
@@ -142,7 +154,8 @@ package final class SingleCaller: HTTP2RequestHandler {
         await withCheckedContinuation { continuation in
             answer = continuation
             started = .now()
-            let taken = pool.submit(path, id, head, deadline: started.advanced(by: limit))
+            tag += 1
+            let taken = pool.submit(path, id, head, tag, deadline: started.advanced(by: limit))
             if !taken { finish(.failure(silence(HTTP2Fault(.closed, "the connection was closed"), false))) }
             look()
         }
@@ -156,6 +169,7 @@ package final class SingleCaller: HTTP2RequestHandler {
     }
 
     package func requestEnded(tag: UInt64, _ outcome: HTTP2Outcome) {
+        guard tag == self.tag else { return }
         switch outcome {
         case .answered(let response):
             finish(.success(APNsReply(response, elapsed: MonotonicTime.now().since(started))))
@@ -165,6 +179,13 @@ package final class SingleCaller: HTTP2RequestHandler {
     }
 
     package func poolHasSpace() {}
+
+    /// Apple may refuse a certificate so, without an answer; the next connection would end alike.
+    private func heard(_ words: HTTP2Farewell) {
+        let farewell = Farewell(debugData: words.debugData)
+        guard let verdict = farewell.verdict(repeats: 1), case .hold = verdict.request else { return }
+        finish(.failure(APNsSilence(farewell, at: endpoint)))
+    }
 
     /// The pool would try for as long as the deadline lets it.
     private func look() {
@@ -197,16 +218,19 @@ package final class SingleCaller: HTTP2RequestHandler {
 
     func open(
         _ loop: EventLoop, _ configuration: HTTP2PoolConfiguration, _ tls: TLSClientContext, _ token: ProviderToken?,
-        _ handler: any HTTP2RequestHandler
+        _ handler: any HTTP2RequestHandler, _ heard: @escaping (HTTP2Farewell) -> Void
     ) {
         pool = HTTP2Pool(
             loop: loop, configuration: configuration, tls: tls, authorization: token, handler: handler, logger: .silent)
+        pool?.onFarewell = heard
     }
 
-    func submit(_ path: String, _ id: String, _ head: HTTP2RequestHead, deadline: MonotonicTime) -> Bool {
+    func submit(
+        _ path: String, _ id: String, _ head: HTTP2RequestHead, _ tag: UInt64, deadline: MonotonicTime
+    ) -> Bool {
         guard let pool else { return false }
         return unsafe pool.submit(
-            HTTP2Request(path: kept(path), id: kept(id), tag: 0, deadline: deadline), head: head)
+            HTTP2Request(path: kept(path), id: kept(id), tag: tag, deadline: deadline), head: head)
     }
 
     /// Why no connection can be had; nil while there is hope.

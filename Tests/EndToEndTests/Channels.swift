@@ -96,6 +96,13 @@ import Testing
                 #expect(result.status == 2, "\(words): \(result.errors)")
             }
             #expect(try pgpush.output("channels", "list") == id, "nothing was deleted without --yes")
+            // Somebody at a terminal is asked.
+            let terminal = pgpush.with(["TERM": "xterm", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"]).environment
+            let asked = try Subprocess.run(
+                "/usr/bin/script", ["-qefc", "\(CommandLineRunner.executable) channels delete \(id)", "/dev/null"],
+                environment: terminal, input: "n\n")
+            #expect(asked.status == 1 && asked.output.contains("for good. Go on? [y/N]"), "\(asked.output)")
+            #expect(try pgpush.output("channels", "list") == id)
 
             try await simulator.set("answer-all", "403:InvalidProviderToken")
             let forbidden = try pgpush.run("channels", "list")

@@ -214,7 +214,7 @@ import Testing
                 ["APNS_KEY_ID": line],
                 ["APNS_TEAM_ID": line], ["APNS_BUNDLE_ID": key], ["APNS_CA_PATH": key], ["APNS_CA_PATH": line],
                 ["APNS_PRODUCTION_URL": "https://me:\(Self.password)@127.0.0.1:1"],
-                ["APNS_PROXY_URL": "http://me:\(Self.password)@127.0.0.1:1"], ["APNS_CERT_PASSWORD": Self.password],
+                ["APNS_PROXY_URL": "https://me:\(Self.password)@127.0.0.1:1"], ["APNS_CERT_PASSWORD": Self.password],
                 ["DATABASE_URL": "postgresql://\(guarded):\(Self.password)@127.0.0.1:\(port)/postgres"],
                 ["DATABASE_URL": "postgresql://\(guarded)@127.0.0.1:\(port)/postgres", "PGPASSWORD": Self.password],
                 // What people forget to encode, or to quote.

@@ -160,8 +160,31 @@ import Testing
             #expect(try refusal("--token", token, "--raw", "/nonexistent").status == 1)
             #expect(try refusal("--token", token, more: ["APNS_TEAM_ID": ""]).status == 4)
             #expect(try refusal("--token", token, more: ["APNS_PRODUCTION_URL": "https://127.0.0.1:1"]).status == 6)
+            // It goes the way that the worker would go.
+            let unproxied = try refusal("--token", token, more: ["APNS_PROXY_URL": "http://127.0.0.1:1"])
+            #expect(unproxied.status == 6 && unproxied.output.contains("not_sent"), "\(unproxied.output)")
+            #expect(try refusal("--token", token, more: ["APNS_PROXY_URL": "https://x:1"]).status == 4)
             #expect(try simulator.journal().requests.isEmpty)
         }
+    }
+
+    @Test("goes through the proxy that is named, and so do channels")
+    func proxied() async throws {
+        let proxy = try TinyProxy()
+        try await proxy.start()
+        try await SimulatorProcess.run { simulator in
+            let pgpush = runner(simulator, ["APNS_PROXY_URL": proxy.url])
+            #expect(try pgpush.run("send-test", "--token", token, "--sandbox").status == 0)
+            try pgpush.output("channels", "create")
+            #expect(proxy.log.contains("127.0.0.1:\(simulator.sandboxPort)"), "\(proxy.log)")
+            #expect(proxy.log.contains("127.0.0.1:\(simulator.productionPort)"))
+            let stranger = try pgpush.with(["APNS_PROXY_URL": "http://127.0.0.1:\(proxy.port)"])
+                .run("send-test", "--token", token)
+            #expect(
+                stranger.status == 6 && stranger.output.contains("asks for a user and a password"), "\(stranger.output)"
+            )
+        }
+        await proxy.stop()
     }
 
     @Test("by certificate, and with one that Apple does not accept")
@@ -179,6 +202,15 @@ import Testing
                 .run("send-test", "--token", token)
             #expect(refused.status == 4 && refused.output.contains("refuses us"), "\(refused.output) \(refused.errors)")
             #expect(try simulator.journal().requests.count == 1)
+
+            // Said by GOAWAY instead of by an answer: nothing is gained by waiting, or by another connection.
+            try await simulator.set("goaway-reason", "BadCertificateEnvironment")
+            let knocks = try await simulator.counts().knocks
+            let goAway = "5ca1ab1e02cc" + String(repeating: "0", count: 52)
+            let other = try runner(simulator).run("send-test", "--token", goAway, "--timeout", "120")
+            #expect(other.status == 4, "\(other.output) \(other.errors)")
+            #expect(other.output.contains("BadCertificateEnvironment") && other.output.contains("other environment"))
+            #expect(try await simulator.counts().knocks <= knocks + 2)
         }
     }
 }

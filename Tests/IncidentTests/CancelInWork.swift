@@ -41,7 +41,7 @@ import Testing
     @Test("F23: and of what is not, 200 times while a worker claims: what was cancelled in time is never sent")
     func whileClaiming() async throws {
         // Ten rows in a claim at most, so that some are in work and the others are not.
-        try await Rig.run(simulator: ["--first-limit", "5", "--stream-limit", "5", "--latency-ms", "50"]) { rig in
+        try await Rig.run(simulator: ["--first-limit", "5", "--stream-limit", "5", "--latency-ms", "400"]) { rig in
             try rig.addDevices(1...200)
             try rig.addSingles(1...200)
             let worker = try rig.worker("--batch-size", "5", "--connections", "1")

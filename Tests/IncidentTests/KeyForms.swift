@@ -100,12 +100,13 @@ import Testing
                         rig, ["APNS_KEY_PATH": "", "APNS_KEY": text], word, "\(name) as text")
                     expectNoKey(errors, of: text)
                 }
-                // Where a certificate belongs, each says that a key is needed; a password is told nobody.
+                // Where a certificate belongs, a wrong password is called that, and told nobody.
                 for name in ["p12", "p12.legacy", "p12.empty"] {
                     let variables = [
                         "APNS_KEY_PATH": "", "APNS_CERT_PATH": "\(folder)/\(name)", "APNS_CERT_PASSWORD": "wrong-word",
                     ]
-                    let errors = try expectRefusal(rig, variables, ".p8", "\(name) as a certificate")
+                    let errors = try expectRefusal(
+                        rig, variables, "the password does not open it", "\(name) as a certificate")
                     #expect(!errors.contains("wrong-word"))
                 }
             }

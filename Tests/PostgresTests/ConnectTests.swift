@@ -60,9 +60,9 @@ import Testing
         try cluster.start()
         #expect(try await result == nil)
         let start = MonotonicTime.now()
-        #expect(try await connect(missing, patience: .seconds(20))?.code == .unknownDatabase)
+        #expect(try await connect(missing, patience: .seconds(120))?.code == .unknownDatabase)
         // Far less than the patience: it did not wait for what waiting does not cure.
-        #expect(start.elapsedMilliseconds < 15_000)
+        #expect(start.elapsedMilliseconds < 90_000)
     }
 
     @Test("several hosts: the first dead, silent, nameless, read-only, or with another password")

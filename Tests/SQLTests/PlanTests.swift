@@ -61,16 +61,16 @@ import Testing
         if analyzed { try database.psql("ANALYZE") }
 
         var units: [Unit] = []
-        units = try atMost(2_000, 15_000) { try worker.claim(limit: 500) }
+        units = try atMost(2_000, 15_000) { try worker.claim(limit: 500, lease: "1 h") }
         #expect(units.count == 500)
         #expect(try atMost(2_000, 12_000) { try worker.expand(units).count } == 500)
         try atMost(2_500, 20_000) { try worker.renew(units) }
         try atMost(2_500, 16_000) { try worker.settle(units.map { Outcome(unit: $0, accepted: 1) }) }
         // Rows behind one another: what was claimed before is not walked over again.
-        units = try atMost(2_000, 15_000) { try worker.claim(limit: 500) }
+        units = try atMost(2_000, 15_000) { try worker.claim(limit: 500, lease: "1 h") }
 
         var batches: [Unit] = []
-        batches = try atMost(17_000, 6_000) { try worker.claimBroadcast(batches: 16, batchSize: 500) }
+        batches = try atMost(17_000, 6_000) { try worker.claimBroadcast(batches: 16, batchSize: 500, lease: "1 h") }
         #expect(batches.count == 16)
         #expect(try atMost(9_000, 2_000) { try worker.expand(batches, limit: 501).count } == 32)
         try atMost(200, 400) { try worker.renew(batches) }
