@@ -11,6 +11,9 @@ package import TLS
 
 /// A client certificate with what it is good for.
 package struct APNsCertificate: Sendable {
+    /// With fewer days left it is time to take care of the next one.
+    package static let daysOfNotice: Int64 = 30
+
     package let identity: TLSIdentity
     /// The topics it may send to; empty when it does not say.
     package let topics: [String]
@@ -60,7 +63,7 @@ package struct APNsCertificate: Sendable {
         var found: Set<PushEnvironment> = []
         if identity.extensionValue(apple + "1") != nil { found.insert(.sandbox) }
         if identity.extensionValue(apple + "2") != nil { found.insert(.production) }
-        return found.isEmpty ? [.production, .sandbox] : found
+        return found.isEmpty ? Set(PushEnvironment.allCases) : found
     }
 
     /// The texts of a DER sequence of texts and of sequences that say what each is for; none when it is anything else.

@@ -18,6 +18,15 @@ package enum APNsCredential: Sendable {
         if case .key(let key) = self { key } else { nil }
     }
 
+    /// Whether both are the same key or certificate; names alone can come twice.
+    package func isSame(as other: APNsCredential) -> Bool {
+        switch (self, other) {
+        case (.key(let one), .key(let other)): one.keyID == other.keyID && one.teamID == other.teamID
+        case (.certificate(let one), .certificate(let other)): one.fingerprint == other.fingerprint
+        case (.key, .certificate), (.certificate, .key): false
+        }
+    }
+
     /// What it is, for people; nothing secret.
     package var summary: String {
         switch self {

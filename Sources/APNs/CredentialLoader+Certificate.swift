@@ -44,7 +44,7 @@ extension CredentialLoader {
                 .conflict, name(Self.certificatePasswordPath), "and \(Self.certificatePassword) are both set: keep one")
         }
         do throws(TLSError) {
-            let text = String(decoding: try SecretFile.read(path), as: UTF8.self)
+            let text = String(decoding: try readSmallFile(path), as: UTF8.self)
             // Editors end a file with a line break, which is no part of the password.
             return String(text.prefix { !$0.isNewline })
         } catch {

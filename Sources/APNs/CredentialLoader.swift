@@ -21,6 +21,8 @@ package struct CredentialLoader: Sendable {
     package static let variables = [
         keyPath, keyText, keyID, teamID, bundleID, certificatePath, certificatePassword,
     ]
+    /// Those that belong to a certificate.
+    package static let certificateVariables = [certificatePath, certificatePassword, certificatePasswordPath]
     /// Those that belong to a key, but for its text.
     package static let keyVariables = [keyPath, keyID, teamID]
 

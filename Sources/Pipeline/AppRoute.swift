@@ -53,7 +53,7 @@ package struct AppRoute: Sendable {
 
     /// Opens the way on one lane, or takes it in the place of the one that is open; nothing is connected before the first push.
     func open(over gateways: Gateways, stage: SendStage, _ settings: LaneSettings, _ logger: Logger) -> OpenRoute {
-        for environment in [PushEnvironment.production, .sandbox] {
+        for environment in PushEnvironment.allCases {
             let gateway = ways[environment].map(gateways.gateway)
             // With the same gateway as before nothing changes.
             let present = stage.feeds[FeedKey(served.name, environment)]

@@ -37,13 +37,18 @@ extension Lane {
         aside = []
         let settled = MonotonicTime.now() < abandonBy ? await write(reports) : abandon(reports)
         held.subtract(settled.lazy.map(\.key))
-        let waiting = Set(aside.map { ObjectIdentifier($0.unit) })
-        for report in reports where !waiting.contains(ObjectIdentifier(report.unit)) {
-            settling -= report.unit.count
-            loads.letGo(report.unit)
-        }
+        letGo(reports.map(\.unit))
         await finalise(settled)
         mayClaim.raise()
+    }
+
+    /// Counts units as gone, but for those that were put aside.
+    func letGo(_ units: [UnitInWork]) {
+        let waiting = Set(aside.map { ObjectIdentifier($0.unit) })
+        for unit in units where !waiting.contains(ObjectIdentifier(unit)) {
+            settling -= unit.count
+            loads.letGo(unit)
+        }
     }
 
     /// Waits twice as long each time, up to a minute.

@@ -69,13 +69,7 @@ extension Lane {
     private func settle(_ units: [UnitInWork], _ checkpoints: [(unit: UnitInWork, checkpoint: Checkpoint)]) async {
         guard !units.isEmpty || !checkpoints.isEmpty else { return }
         settling += units.reduce(0) { $0 + $1.count }
-        defer {
-            let waiting = Set(aside.map { ObjectIdentifier($0.unit) })
-            for unit in units where !waiting.contains(ObjectIdentifier(unit)) {
-                settling -= unit.count
-                loads.letGo(unit)
-            }
-        }
+        defer { letGo(units) }
         // What is given up for everybody is not released: somebody would claim it again before that is written down.
         let isUntouched = { (unit: UnitInWork) in
             unit.mustGoBack && unit.isUntouched && unit.stopReason != .hopeless

@@ -203,7 +203,7 @@ final class PushFeed {
         var finished = 0
         while finished < line.items.count {
             let item = line.items[finished]
-            guard send(item, now, pauses, &allowance) else { break }
+            guard send(item, now, pauses, &allowance, isTrial: state == .halfOpen) else { break }
             finished += 1
             ended(item.unit)
         }
@@ -213,7 +213,7 @@ final class PushFeed {
 
     /// Hands over as much of one segment as is allowed; true when nothing of it waits any more.
     private func send(
-        _ item: PushLine.Item, _ now: BootTime, _ pauses: Set<ScopePause>, _ allowance: inout Int
+        _ item: PushLine.Item, _ now: BootTime, _ pauses: Set<ScopePause>, _ allowance: inout Int, isTrial: Bool
     ) -> Bool {
         let unit = item.unit
         if unit.stopReason == nil && !unit.lease.maySend(at: now) { unit.stop(.leaseEnded) }
@@ -227,10 +227,10 @@ final class PushFeed {
             unit.putOff(item.segment, for: awayDelay)
             return true
         }
-        return submit(unit, item.segment, &allowance)
+        return submit(unit, item.segment, &allowance, isTrial: isTrial)
     }
 
-    private func submit(_ unit: UnitInWork, _ segment: Int, _ allowance: inout Int) -> Bool {
+    private func submit(_ unit: UnitInWork, _ segment: Int, _ allowance: inout Int, isTrial: Bool) -> Bool {
         let deadline = loop.now.advanced(by: requestTimeout)
         // It may wait in the pool for a stream; frozen or not, nothing is started after the lease.
         let startBy = MonotonicTime(nanoseconds: unit.lease.deadline.nanoseconds)
@@ -248,7 +248,7 @@ final class PushFeed {
             }
             unit.handedToWire()
             allowance -= 1
-            if isOnTrial { probe = tag }
+            if isTrial { probe = tag }
         }
         return true
     }

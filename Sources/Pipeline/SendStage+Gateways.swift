@@ -32,6 +32,7 @@ extension SendStage {
                 unit.segments[place].feed = new
                 if unit.stopReason == nil { line(unit, up: place) }
             }
+            endIfDecided(unit)
         }
         // Comes back as certainly not processed, and goes into the line of the new one.
         old.gateway.pool.withdraw { tag in

@@ -145,12 +145,8 @@ extension SendStage {
             ScopePause(
                 app: unit.work.content.app, environment: environment, topic: nil,
                 reason: "no credential for \(environment.rawValue) is configured"))
-        for index in unit.segments[place].takeWaiting() {
-            if unit.isProbe { pauseAgain(unit, index) }
-            requeue(
-                unit, index,
-                Requeue(state: .parked, isCharged: false, delay: .zero, environment: environment, topic: unit.topic))
-        }
+        if unit.isProbe { pauseAgain(unit, unit.segments[place].range.lowerBound) }
+        unit.park(place)
     }
 
     /// Puts a device back among those that wait for their scope.

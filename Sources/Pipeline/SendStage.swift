@@ -136,7 +136,7 @@ final class SendStage: HTTP2RequestHandler {
     func unitInWork(_ slot: Int) -> UnitInWork? { slot < units.count ? units[slot] : nil }
 
     /// Lets a unit go when the fate of all its devices is known; its slot is free for the next one.
-    private func endIfDecided(_ unit: UnitInWork) {
+    func endIfDecided(_ unit: UnitInWork) {
         guard unit.isEnded, unit.slot < units.count, units[unit.slot] === unit else { return }
         units[unit.slot] = nil
         freeSlots.append(unit.slot)

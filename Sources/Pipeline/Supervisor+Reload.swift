@@ -69,15 +69,15 @@ extension Supervisor {
 
 /// When there is something to say about the end of a certificate; pure.
 struct ExpiryNotice {
-    /// From here on it is time to take care of the next one.
-    static let days: Int64 = 30
     private static let pause: Int64 = 86_400
 
     private var saidAt: [String: Int64] = [:]
 
     /// Whether it is to be said now (Unix seconds), which counts as said.
     mutating func isDue(_ name: String, daysLeft: Int64, now: Int64) -> Bool {
-        guard daysLeft < Self.days, now - (saidAt[name] ?? .min / 2) >= Self.pause else { return false }
+        guard daysLeft < APNsCertificate.daysOfNotice, now - (saidAt[name] ?? .min / 2) >= Self.pause else {
+            return false
+        }
         saidAt[name] = now
         return true
     }

@@ -81,7 +81,7 @@ func encodedDER(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) 
 /// The first `limit` bytes of a small file.
 ///
 /// - Throws: `TLSError.Code.file` with errno when it cannot be read or is larger than `limit`.
-func readSmallFile(_ path: String, limit: Int = 1 << 20) throws(TLSError) -> [UInt8] {
+package func readSmallFile(_ path: String, limit: Int = 1 << 20) throws(TLSError) -> [UInt8] {
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw fileError(path, errno) }
     defer { close(descriptor) }
@@ -101,20 +101,4 @@ func readSmallFile(_ path: String, limit: Int = 1 << 20) throws(TLSError) -> [UI
 
 private func fileError(_ path: String, _ number: Int32) -> TLSError {
     TLSError(.file, native: Int(number), "cannot read \(path): \(unsafe String(cString: strerror(number)))")
-}
-
-/// Files that hold a secret.
-package enum SecretFile {
-    /// The bytes of a file of at most 64 KB.
-    ///
-    /// - Throws: `file`, naming the path.
-    package static func read(_ path: String) throws(TLSError) -> [UInt8] { try readSmallFile(path, limit: 1 << 16) }
-}
-
-/// Files with authorities.
-package enum TrustBundle {
-    /// The bytes of a bundle, at most 16 MB.
-    ///
-    /// - Throws: `file`, naming the path.
-    package static func read(_ path: String) throws(TLSError) -> [UInt8] { try readSmallFile(path, limit: 16 << 20) }
 }

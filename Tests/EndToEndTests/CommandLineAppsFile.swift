@@ -109,6 +109,71 @@ import Testing
         }
     }
 
+    /// The app of a file with a certificate for both environments, and something else for the sandbox.
+    private func sandbox(_ own: String, _ environment: [String: String] = [:]) throws -> [String: String] {
+        let folder = NSTemporaryDirectory() + "/pgpush-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let issuer = try CertificateIssuer()
+        for name in ["shared", "own"] {
+            let issued = try issuer.issue(commonName: "x", names: [], usage: .client, userID: "com.example.app")
+            let open = issued.certificatePEM + issued.privateKeyPEM
+            let bytes = name == "shared" ? try issued.pkcs12(password: "s3cret") : open
+            try Data(bytes).write(to: URL(fileURLWithPath: "\(folder)/\(name)"))
+        }
+        try Data(try P256PrivateKey.generate().pkcs8PEM.utf8).write(to: URL(fileURLWithPath: "\(folder)/key.p8"))
+        try Data("s3cret\n".utf8).write(to: URL(fileURLWithPath: "\(folder)/password"))
+        let text = """
+            {"apps": [{"name": "default", "bundle_id": "com.example.app", "cert_path": "shared"\(environment.isEmpty ? ", \"cert_password_path\": \"password\"" : ""),
+                       "sandbox": \(own)}]}
+            """
+        try Data(text.utf8).write(to: URL(fileURLWithPath: "\(folder)/apps.json"))
+        let variables = ["PGPUSH_CONFIG": "\(folder)/apps.json"].merging(environment) { $1 }
+        let credentials = try PushSettings(variables).apps[0].credentials
+        return [
+            "production": credentials.production?.summary ?? "", "sandbox": credentials.sandbox?.summary ?? "",
+            "same": credentials.production?.certificate?.fingerprint == credentials.sandbox?.certificate?.fingerprint
+                ? "yes" : "no",
+        ]
+    }
+
+    @Test("gives a password to its certificate alone, and a key beside it needs none")
+    func passwords() throws {
+        let key = #"{"key_path": "key.p8", "key_id": "ABC123DEFG", "team_id": "DEF123GHIJ"}"#
+        for environment in [[:], ["APNS_CERT_PASSWORD": "s3cret"]] {
+            let mixed = try sandbox(key, environment)
+            #expect(
+                mixed["production"] == "certificate \"x\""
+                    && mixed["sandbox"] == "P-256 key ABC123DEFG of team DEF123GHIJ")
+            #expect(try sandbox(#"{"cert_path": "own"}"#, environment)["same"] == "no")
+            #expect(
+                try sandbox(#"{"cert_path": "shared", "cert_password_path": "password"}"#, environment)["same"] == "yes"
+            )
+        }
+    }
+
+    @Test("doctor tells two certificates of one name apart")
+    func namesakes() throws {
+        func certificate(_ validTo: Int) throws -> APNsCredential {
+            let issued = try CertificateIssuer().issue(
+                commonName: "x", names: [], usage: .client, validFrom: -30 * 86_400, validTo: validTo,
+                userID: "com.example.app")
+            return .certificate(
+                APNsCertificate(
+                    try TLSIdentity(certificateChainPEM: issued.certificatePEM, privateKeyPEM: issued.privateKeyPEM)))
+        }
+        let (good, expired) = (try certificate(300 * 86_400), try certificate(-86_400))
+        func states(_ production: APNsCredential?, _ sandbox: APNsCredential?) throws -> [Check.State] {
+            let credentials = try APNsCredentials(production: production, sandbox: sandbox, bundleID: "com.example.app")
+            return CredentialChecks(
+                name: "credentials", credentials: credentials, now: Int64(Date().timeIntervalSince1970)
+            ).all.map(\.state)
+        }
+        #expect(try states(good, good) == [.ok])
+        #expect(try states(good, expired) == [.ok, .fail])
+        #expect(try states(certificate(10 * 86_400), nil) == [.warn, .ok])
+        #expect(try states(nil, nil) == [.fail])
+    }
+
     @Test func notText() { #expect(throws: JSONFault.self) { try JSONReader.read([0x22, 0xff, 0x22]) } }
 
     @Test("means what JSON means") func values() throws {

@@ -57,6 +57,54 @@ import Testing
         }
     }
 
+    @Test(
+        "lets the devices of an environment wait that has lost its credential, and goes on with them when it has one again"
+    )
+    func lostEnvironment() async throws {
+        try await Rig.run(.heavy, simulator: ["--latency-ms", "3000"]) { rig in
+            try rig.addDevices(1...4000)
+            try rig.psql("UPDATE devices SET environment = 'sandbox'")
+            let file = "\(NSTemporaryDirectory())/pgpush-\(UUID().uuidString).json"
+            func describe(_ environments: [String]) throws {
+                let key = [
+                    "key_path": rig.environment["APNS_KEY_PATH"] ?? "", "key_id": rig.environment["APNS_KEY_ID"] ?? "",
+                    "team_id": rig.environment["APNS_TEAM_ID"] ?? "",
+                ]
+                var app: [String: Any] = ["name": "default", "bundle_id": rig.environment["APNS_BUNDLE_ID"] ?? ""]
+                for environment in environments { app[environment] = key }
+                try JSONSerialization.data(withJSONObject: ["apps": [app]]).write(to: URL(fileURLWithPath: file))
+            }
+            try describe(["production", "sandbox"])
+            let more = [
+                "PGPUSH_CONFIG": file, "APNS_KEY_PATH": "", "APNS_KEY_ID": "", "APNS_TEAM_ID": "", "APNS_BUNDLE_ID": "",
+            ]
+            let worker = try rig.worker("--poll-interval", "1", "--connections", "1", "--lanes", "1", more: more)
+            let id = try rig.insert("broadcast, body", "true, 'x'")
+            // More than the pool takes: some batches have nothing on the wire, nor in line for it.
+            let leased = "SELECT count(*) FROM notification_batches WHERE state = 'leased'"
+            try await rig.eventually(leased, is: "8", within: .seconds(60))
+            try describe(["production"])
+            worker.signal(SIGHUP)
+            // Written back at once: what was not sent is parked, long before a lease ends.
+            try await rig.eventually(leased, is: "0", within: .seconds(45))
+            let parked = "SELECT sum(device_count) FROM notification_batches WHERE state = 'parked'"
+            #expect(try rig.database.number(parked) >= 1500)
+            #expect(
+                try rig.column("SELECT reason FROM app_pauses") == ["no credential for sandbox is configured"])
+            #expect(try rig.value("status", of: id) == "sending")
+
+            try describe(["production", "sandbox"])
+            worker.signal(SIGHUP)
+            try await worker.logs("the credentials were read again", times: 2)
+            try await rig.simulator.set("latency-ms", 0)
+            try rig.psql("UPDATE app_pauses SET next_probe_at = now()")
+            try await rig.status(of: id, is: "sent", within: .seconds(120))
+            try await worker.stop()
+            #expect(try rig.row(id) == NotificationRow("sent", 4000, accepted: 4000))
+            #expect(try rig.simulator.journal().requests.count == 4000)
+        }
+    }
+
     @Test("takes a certificate that was put into the place of a bad one, and the pause ends")
     func newCertificate() async throws {
         try await Rig.run(simulator: ["--auth", "certificate"]) { rig in

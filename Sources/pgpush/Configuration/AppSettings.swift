@@ -77,13 +77,12 @@ struct AppDraft: Sendable {
         draft.environments = [:]
         let isKey = settings["key_path"] != nil
         let isCertificate = settings["cert_path"] != nil
-        // What is said here takes the place of what is said for both.
+        // What is said here takes the place of what is said for both; a password belongs to its certificate.
         if isCertificate, !isKey {
             for variable in CredentialLoader.keyVariables + ["APNS_KEY"] { draft.variables[variable] = nil }
         }
-        if isKey, !isCertificate {
-            draft.variables["APNS_CERT_PATH"] = nil
-            draft.variables[CredentialLoader.certificatePasswordPath] = nil
+        if isKey || isCertificate {
+            for variable in CredentialLoader.certificateVariables { draft.variables[variable] = nil }
         }
         for (key, setting) in settings {
             guard let variable = Self.keys[key] else { continue }
@@ -116,7 +115,7 @@ struct AppDraft: Sendable {
 
     /// Everything that reads credentials of this app.
     var loaders: [CredentialLoader] {
-        let own = [PushEnvironment.production, .sandbox].compactMap { environments[$0]?.loader }
+        let own = PushEnvironment.allCases.compactMap { environments[$0]?.loader }
         return loader.hasCredential || own.isEmpty ? [loader] + own : own
     }
 

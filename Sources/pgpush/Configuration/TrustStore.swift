@@ -42,7 +42,7 @@ struct TrustStore: Sendable {
     func digest() throws(CommandFailure) -> [UInt8]? {
         guard let path else { return nil }
         do throws(TLSError) {
-            return try SHA256.digest(try TrustBundle.read(path))
+            return try SHA256.digest(try readSmallFile(path, limit: 16 << 20))
         } catch {
             throw CommandFailure(.configuration, "\(name) cannot be read: \(error.message)")
         }

@@ -6,9 +6,6 @@ import PushStore
 
 /// Looks at the credentials of one app.
 struct CredentialChecks {
-    /// From here on it is time to take care of the next one.
-    static let notice: Int64 = 30
-
     let name: String
     let credentials: APNsCredentials
     /// Unix seconds.
@@ -21,7 +18,7 @@ struct CredentialChecks {
         case (let production?, nil): [check(production, "production only"), missing(.sandbox)]
         case (nil, let sandbox?): [check(sandbox, "the sandbox only"), missing(.production)]
         case (let production?, let sandbox?):
-            if production.summary == sandbox.summary {
+            if production.isSame(as: sandbox) {
                 [check(production, nil)]
             } else {
                 [check(production, "production"), check(sandbox, "the sandbox")]
@@ -47,7 +44,9 @@ struct CredentialChecks {
         if days < 0 {
             return .fail(name, "\(text) has expired \(-days) days ago\(topics)", remedy: remedy, .configuration)
         }
-        if days < Self.notice { return .warn(name, "\(text) expires in \(days) days\(topics)", remedy: remedy) }
+        if days < APNsCertificate.daysOfNotice {
+            return .warn(name, "\(text) expires in \(days) days\(topics)", remedy: remedy)
+        }
         return .ok(name, "\(text), valid for \(days) days\(topics)")
     }
 }

@@ -105,7 +105,7 @@ struct Doctor {
                 if let missing = TrustStore.missingRoot(context, hosts), !checks.contains(missing) {
                     checks.append(missing)
                 }
-                for environment in [PushEnvironment.production, .sandbox] {
+                for environment in PushEnvironment.allCases {
                     Self.add(draft.name, environment, hosts[environment], trust.path, proxy, to: &goals)
                 }
             } catch {

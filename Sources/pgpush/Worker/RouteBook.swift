@@ -43,7 +43,7 @@ final class RouteBook: Sendable {
 
     private func ways(of app: AppSettings, _ state: inout State) throws -> [PushEnvironment: AppWay] {
         var ways: [PushEnvironment: AppWay] = [:]
-        for environment in [PushEnvironment.production, .sandbox] {
+        for environment in PushEnvironment.allCases {
             guard let credential = app.credentials[environment] else { continue }
             ways[environment] = AppWay(
                 endpoint: app.hosts[environment], proxy: app.proxy, tls: try context(for: app, credential, &state),
