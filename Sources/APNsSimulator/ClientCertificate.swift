@@ -39,8 +39,14 @@ package struct ClientCertificate: Equatable, Sendable {
     /// The topic of a request that names none: that of the app, where there is but one.
     var defaultTopic: String? { topics.count == 1 ? topics.first : nil }
 
-    /// The topics that Apple's certificate for an app lists: its own, those of its calls and its complications.
-    static func topics(ofApp bundleID: String) -> [String] { ["", ".voip", ".complication"].map { bundleID + $0 } }
+    /// The topics of an app that a certificate can list: its own, and those of all push types that do not need a token.
+    ///
+    /// Those of MDM are named after a certificate of another kind. Whether Apple lists the newer ones, nobody could verify; what a
+    /// certificate does not list cannot be sent with it, so one for the strict case is made by `--issue name=…,topics=…`.
+    static func topics(ofApp bundleID: String) -> [String] {
+        [bundleID]
+            + PushKind.allCases.filter { !$0.topicSuffix.isEmpty && $0 != .location }.map { bundleID + $0.topicSuffix }
+    }
 
     /// What Apple's authority would write into a certificate.
     static func extensions(
@@ -63,8 +69,11 @@ package struct ClientCertificate: Equatable, Sendable {
     private static func element(_ tag: UInt8, _ contents: [UInt8]) -> [UInt8] {
         let count = contents.count
         let length: [UInt8] =
-            count < 0x80
-            ? [UInt8(count)] : [0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+            switch count {
+            case ..<0x80: [UInt8(count)]
+            case ..<0x100: [0x81, UInt8(count)]
+            default: [0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+            }
         return [tag] + length + contents
     }
 

@@ -106,7 +106,7 @@ package struct KeyOption: Equatable, Sendable {
 /// A client certificate to be made: `name=…[,topics=a+b][,environment=…][,days=N]`.
 package struct CertificateOption: Equatable, Sendable {
     package var name = ""
-    /// As Apple's extension lists them; nil: the first app's, with those of its calls and complications.
+    /// As Apple's extension lists them; nil: the first app's, with those of all its push types but `location`.
     package var topics: [String]?
     package var environments = Set(SimulatedEnvironment.allCases)
     /// How long it is good; negative: since when it is not.
