@@ -82,6 +82,7 @@ extension Gateways {
             configuration.responseFields = PushResult.responseFields
             // A certificate has proved who we are before the first request.
             configuration.provesFirst = way.token != nil
+            configuration.authorizationHold = ProviderToken.hold
             configuration.budget = budgets.budget(for: way, configuration)
             let pool = HTTP2Pool(
                 loop: loop, configuration: configuration, tls: way.tls, authorization: way.token, handler: stage,
