@@ -73,6 +73,29 @@ struct CurlSender {
         return CurlSender.read(result)
     }
 
+    /// Sends any request over a connection of its own, signed by a certificate (a .pem with both halves) or by the key.
+    func request(
+        _ method: String, _ url: String, headers: [String] = [], body: String = "", certificate: String? = nil,
+        timeout: Int = 60
+    ) async throws -> CurlAnswer {
+        let credential =
+            try certificate.map { ["--cert", $0] } ?? ["--header", "authorization: \(try signer.bearer())"]
+        let result = try await runCommand(
+            URL(fileURLWithPath: "/usr/bin/curl"),
+            ["--silent", "--http2", "--include", "--max-time", "\(timeout)", "--cacert", simulator.authorityPath]
+                + ["--request", method] + credential + (body.isEmpty ? [] : ["--data-binary", body])
+                + headers.flatMap { ["--header", $0] } + [url])
+        return CurlSender.read(result)
+    }
+
+    /// Sends a push that gets no answer, and breaks the connection off once the simulator holds it.
+    func sendInVain(_ token: String, to url: String? = nil) async throws -> CurlAnswer {
+        async let answer = send(token, to: url, timeout: 120)
+        try await simulator.wait(for: .held, atLeast: 1, within: .seconds(60))
+        try await simulator.control("finish")
+        return try await answer
+    }
+
     private static func read(_ result: CommandResult) -> CurlAnswer {
         var (status, headers) = (0, [String: String]())
         var lines = result.output.components(separatedBy: "\r\n")[...]

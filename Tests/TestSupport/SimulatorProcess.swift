@@ -19,6 +19,8 @@ package final class SimulatorProcess: @unchecked Sendable {
     /// `https://127.0.0.1:port` of the two services.
     package let productionURL: String
     package let sandboxURL: String
+    /// Where their channels are managed.
+    package let manageURL, sandboxManageURL: String
     /// The variables that a worker needs to reach it: APNS_PRODUCTION_URL and so on.
     package let environment: [String: String]
     /// Where journal, credentials and stderr lie; removed at the end.
@@ -103,6 +105,8 @@ package final class SimulatorProcess: @unchecked Sendable {
         self.inbox = inbox
         productionURL = try SimulatorProcess.word("production", in: ready)
         sandboxURL = try SimulatorProcess.word("sandbox", in: ready)
+        manageURL = try SimulatorProcess.word("manage", in: ready)
+        sandboxManageURL = try SimulatorProcess.word("sandbox-manage", in: ready)
         let lines = try String(contentsOfFile: folder + "/env", encoding: .utf8).split(separator: "\n")
         let pairs = lines.map { $0.split(separator: "=", maxSplits: 1).map(String.init) }.filter { $0.count == 2 }
         environment = Dictionary(pairs.map { ($0[0], $0[1]) }, uniquingKeysWith: { $1 })

@@ -37,10 +37,7 @@ package final class TinyProxy {
         process = try ChildProcess.mortal(["/usr/bin/tinyproxy", "-d", "-c", "\(folder)/conf"])
         let end = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < end {
-            if let descriptor = LocalSocket.connected(to: port) {
-                close(descriptor)
-                return
-            }
+            if LocalSocket.isOpen(port) { return }
             try await Task.sleep(for: .milliseconds(20))
         }
         throw SimulatorFailure(description: "tinyproxy does not listen: \(log)")

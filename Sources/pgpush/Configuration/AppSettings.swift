@@ -25,11 +25,15 @@ struct AppDraft: Sendable {
         "key_path": "APNS_KEY_PATH", "key_id": "APNS_KEY_ID", "team_id": "APNS_TEAM_ID",
         "cert_path": "APNS_CERT_PATH", "cert_password_path": CredentialLoader.certificatePasswordPath,
         "bundle_id": "APNS_BUNDLE_ID", "production_url": "APNS_PRODUCTION_URL", "sandbox_url": "APNS_SANDBOX_URL",
-        "manage_url": "APNS_MANAGE_URL", "proxy_url": "APNS_PROXY_URL", "ca_path": "APNS_CA_PATH",
+        "manage_url": "APNS_MANAGE_URL", "broadcast_url": APNsHosts.broadcastURL,
+        "proxy_url": "APNS_PROXY_URL", "ca_path": "APNS_CA_PATH",
     ]
     private static let wide: Set = [
         "APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_MANAGE_URL", "APNS_PROXY_URL", "APNS_CA_PATH",
     ]
+
+    /// Settings that the file alone can have.
+    private static let fileOnly: Set = [CredentialLoader.certificatePasswordPath, APNsHosts.broadcastURL]
 
     /// What holds for one environment alone: the whole of `variables` as it is there.
     private var environments: [PushEnvironment: AppDraft] = [:]
@@ -40,8 +44,8 @@ struct AppDraft: Sendable {
     init(_ environment: [String: String]) {
         name = "default"
         variables = environment
-        // Not a variable of the environment.
-        variables[CredentialLoader.certificatePasswordPath] = nil
+        // Not variables of the environment.
+        for name in Self.fileOnly { variables[name] = nil }
     }
 
     /// An app of the file.
@@ -102,7 +106,7 @@ struct AppDraft: Sendable {
         _ environment: Settings
     ) {
         let own = app.settings[key]
-        if name == "default", let text = environment[variable] {
+        if name == "default", !Self.fileOnly.contains(variable), let text = environment[variable] {
             variables[variable] = text
         } else if let own {
             variables[variable] = own.text
@@ -148,10 +152,14 @@ struct AppDraft: Sendable {
     func hosts() throws(APNsError) -> APNsHosts {
         var hosts = try APNsHosts(variables, names: places)
         if let own = environments[.production] {
-            hosts.productionManagement = try APNsHosts(own.variables, names: own.places).productionManagement
+            let narrow = try APNsHosts(own.variables, names: own.places)
+            hosts.productionManagement = narrow.productionManagement
+            hosts.productionBroadcast = narrow.productionBroadcast
         }
         if let own = environments[.sandbox] {
-            hosts.sandboxManagement = try APNsHosts(own.variables, names: own.places).sandboxManagement
+            let narrow = try APNsHosts(own.variables, names: own.places)
+            hosts.sandboxManagement = narrow.sandboxManagement
+            hosts.sandboxBroadcast = narrow.sandboxBroadcast
         }
         return hosts
     }

@@ -37,7 +37,12 @@ final class RouteBook: Sendable {
         next.used = []
         let routes = try apps.map { app in
             AppRoute(
-                served: ServedApp(name: app.name, maxLateness: app.maxLateness), ways: try ways(of: app, &next),
+                served: ServedApp(name: app.name, maxLateness: app.maxLateness),
+                ways: try ways(of: app, &next) { app.hosts[$0] },
+                channelWays: try ways(of: app, &next) { environment in
+                    let endpoint = app.hosts.broadcast(environment)
+                    return endpoint == app.hosts[environment] ? nil : endpoint
+                },
                 bundleID: app.credentials.bundleID)
         }
         // Tokens stay: Apple wants to meet the same one again when an app goes back to a former key.
@@ -46,12 +51,15 @@ final class RouteBook: Sendable {
         return routes
     }
 
-    private func ways(of app: AppSettings, _ state: inout State) throws -> [PushEnvironment: AppWay] {
+    /// The ways to the endpoints of an app's environments, where there is a credential and `endpoint` names one.
+    private func ways(
+        of app: AppSettings, _ state: inout State, to endpoint: (PushEnvironment) -> APNsEndpoint?
+    ) throws -> [PushEnvironment: AppWay] {
         var ways: [PushEnvironment: AppWay] = [:]
         for environment in PushEnvironment.allCases {
-            guard let credential = app.credentials[environment] else { continue }
+            guard let credential = app.credentials[environment], let endpoint = endpoint(environment) else { continue }
             ways[environment] = AppWay(
-                endpoint: app.hosts[environment], proxy: app.proxy, tls: try context(for: app, credential, &state),
+                endpoint: endpoint, proxy: app.proxy, tls: try context(for: app, credential, &state),
                 token: try credential.key.map { key throws in try token(for: key, &state) },
                 certificate: credential.certificate)
         }
