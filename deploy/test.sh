@@ -16,7 +16,8 @@ cd "$(dirname "$0")/.."
 . deploy/packages.sh
 
 require_swift
-install_packages "${build_packages[@]}" "${cluster_packages[@]}" pgbouncer nghttp2-client curl util-linux faketime tinyproxy
+install_packages "${build_packages[@]}" "${cluster_packages[@]}" pgbouncer nghttp2-client curl util-linux faketime tinyproxy \
+    python3-prometheus-client
 
 chaos=no
 if [ "${1:-}" = chaos ]; then

@@ -6,7 +6,9 @@ package struct AdminAddress: Sendable, Equatable, CustomStringConvertible {
     package let host: String
     package let port: UInt16
 
-    /// Reads `127.0.0.1:9464`, `[::1]:9464`, `localhost:9464` or `:9464`; nil when it is none of these. Port 0 is any that is free.
+    /// Reads `127.0.0.1:9464`, `[::1]:9464`, `localhost:9464` or `:9464`; nil when it is none of these.
+    ///
+    /// Port 0 is any that is free.
     package init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]),
             text[text.index(after: colon)...].utf8.allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 })

@@ -182,9 +182,9 @@ private func requested(
     _ method: UnsafePointer<CChar>?, _ version: UnsafePointer<CChar>?, _ upload: UnsafePointer<CChar>?,
     _ uploadSize: UnsafeMutablePointer<Int>?, _ memory: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
 ) -> MHD_Result {
-    guard let context = unsafe context, let connection = unsafe connection, let url = unsafe url, let method = unsafe method else {
-        return .NO
-    }
+    guard let context = unsafe context, let connection = unsafe connection, let url = unsafe url,
+        let method = unsafe method
+    else { return .NO }
     let server = unsafe Unmanaged<AdminServer>.fromOpaque(context).takeUnretainedValue()
     let isAnswered = unsafe server.answer(connection, method: String(cString: method), path: String(cString: url))
     return isAnswered ? .YES : .NO

@@ -42,7 +42,7 @@ extension CounterMetric {
 }
 
 extension GaugeMetric {
-    /// Labels: app; so for all that begin with pgpush_queue. The same from every worker.
+    /// Labels: app; so for all that begin with pgpush_queue, which every worker says alike.
     static let due = GaugeMetric(
         "pgpush_queue_due_notifications",
         help: "Notifications in the database that are due and pending, counted up to 100000.", merge: .maximum)

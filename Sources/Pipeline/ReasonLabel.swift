@@ -34,7 +34,7 @@ enum ReasonLabel {
         return AnswerRules.isKnown(reason) ? reason : other
     }
 
-    /// Of a pause. What a person has written is not shown.
+    /// Of a pause; what a person has written is not shown.
     static func pause(_ pause: PauseFigure) -> String {
         let reason = pause.scope.reason
         guard pause.isAutomatic else { return "Operator" }

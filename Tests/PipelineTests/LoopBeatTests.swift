@@ -53,7 +53,9 @@ import Testing
         #expect(metrics.beats.still.isEmpty)
     }
 
-    /// Looks until it is as wanted. Each look comes when the good loop has waited for longer than its beat takes, however slow the
+    /// Looks until it is as wanted.
+    ///
+    /// Each look comes when the good loop has waited for longer than its beat takes, however slow the
     /// machine is, so that loop never misses one.
     private func look(
         _ metrics: WorkerMetrics, on good: EventLoop, until isMet: ([(name: String, looks: Int)]) -> Bool

@@ -22,7 +22,9 @@ struct WorkerPlan: Sendable {
     /// The environment, to read the credentials again.
     let variables: [String: String]
     let environment: PushEnvironment?
-    /// Where metrics and health are served. Never with --once: who runs from cron is gone before anybody asks, and would meet the
+    /// Where metrics and health are served.
+    ///
+    /// Never with --once: who runs from cron is gone before anybody asks, and would meet the
     /// worker that has the port.
     let http: AdminAddress?
 
