@@ -161,17 +161,18 @@ import Testing
 
     @Test("a database that is away: the worker is alive and not ready, and shows no figures that nobody knows")
     func outage() async throws {
-        let cluster = try PostgresCluster()
-        defer { cluster.remove() }
-        try await Rig.run(.idle, cluster: cluster) { rig in
+        try await Rig.run(.idle) { rig in
             try rig.addDevices(1...2)
-            let (worker, pages) = try await Pages.worker(rig, "--poll-interval", "1")
+            let (proxy, variables) = try rig.databaseProxy()
+            defer { proxy.close() }
+            let (worker, pages) = try await Pages.worker(rig, "--poll-interval", "1", more: variables)
             let first = try rig.insert("user_id, body", "'user-1', 'x'")
             try await rig.status(of: first, is: "sent")
             try await pages.readiness(200)
             try await pages.eventually { $0["pgpush_queue_due_notifications{app=\"default\"}"] == 0 }
 
-            try cluster.stop()
+            proxy.refuse()
+            proxy.reset()
             try await pages.readiness(503, "database: does not answer")
             let away = try await pages.eventually { scrape in
                 scrape["pgpush_database_up"] == 0 && (scrape.sum("pgpush_database_errors_total") ?? 0) > 0
@@ -181,8 +182,7 @@ import Testing
             #expect(away.sum("pgpush_pushes_total", "outcome=\"accepted\"") == 1)
             #expect(try pages.get("/healthz") == (200, "ok\n"))
 
-            try cluster.start()
-            _ = try? rig.psql("SELECT")
+            try proxy.thaw()
             try await pages.readiness(200)
             let second = try rig.insert("user_id, body", "'user-2', 'x'")
             try await rig.status(of: second, is: "sent", within: .seconds(60))
@@ -197,13 +197,15 @@ import Testing
     @Test("that a worker still waits for its database: alive, not ready")
     func waiting() async throws {
         try await Rig.run(.idle) { rig in
-            let port = try FreePort.find()
-            let nowhere = "postgresql://nobody@127.0.0.1:\(port)/none"
-            let (worker, pages) = try await Pages.worker(
-                rig, more: ["DATABASE_URL": nowhere, "DATABASE_DIRECT_URL": nowhere])
+            let (proxy, variables) = try rig.databaseProxy()
+            defer { proxy.close() }
+            proxy.refuse()
+            let (worker, pages) = try await Pages.worker(rig, more: variables)
             #expect(try pages.get("/readyz") == (503, "starting: the database has not been reached yet\n"))
             #expect(try pages.get("/healthz") == (200, "ok\n"))
             #expect(try pages.scrape()["pgpush_database_up"] == 0)
+            try proxy.thaw()
+            try await pages.readiness(200)
             try await worker.stop()
         }
     }
