@@ -238,7 +238,7 @@ extension Lane {
 
     /// Says what went wrong and waits a moment; the session itself reconnects with a back-off of its own.
     func pauseAfter(_ error: PostgresError, _ message: StaticString) async {
-        counters.counts.databaseErrors += 1
+        counters.failed(error)
         logger.warning(message, [.error: error.description, .sqlState: error.sqlState])
         await pause(for: .milliseconds(Int64.random(in: 200...1000, using: &random)))
     }

@@ -32,6 +32,25 @@ import Testing
         #expect(!secrets.contains { worker.log.contains($0) }, sourceLocation: location)
     }
 
+    @Test("refuses an address for its metrics that is none, or taken; with --once it wants none")
+    func metricsAddress() async throws {
+        try await Rig.run { rig in
+            for text in ["9464", "http://127.0.0.1:9464", "127.0.0.1:99999"] {
+                try await refuses(["PGPUSH_HTTP": text], rig, saying: ["PGPUSH_HTTP", "host:port"])
+            }
+            let (first, pages) = try await Pages.worker(rig)
+            let address = try #require(first.log.firstMatch(of: /127\.0\.0\.1:[0-9]+/)?.output)
+            try await refuses(
+                ["PGPUSH_HTTP": String(address)], rig,
+                saying: ["PGPUSH_HTTP", "cannot be listened on", "Address already in use"])
+            try await rig.drain(more: ["PGPUSH_HTTP": String(address)])
+            let doctor = try rig.pgpush("doctor", more: ["PGPUSH_HTTP": "9464"])
+            #expect(doctor.status == 4 && doctor.output.contains("PGPUSH_HTTP"), "\(doctor.output)")
+            #expect(try pages.get("/healthz").status == 200)
+            try await first.stop()
+        }
+    }
+
     @Test("refuses a key that is missing, unreadable, of the wrong kind, or nameless") func keys() async throws {
         try await Rig.run { rig in
             let folder = rig.simulator.folder
