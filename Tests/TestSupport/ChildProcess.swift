@@ -54,14 +54,8 @@ package final class ChildProcess: @unchecked Sendable {
         let ours = ProcessInfo.processInfo.environment
         // Sanitized programs must report where those who run the tests look, however bare their environment is.
         let always = ours.filter { ["TSAN_OPTIONS", "ASAN_OPTIONS"].contains($0.key) }
-        var clock = FastClock.current?.environment ?? [:]
-        var arguments = arguments
-        if executable.hasSuffix("/setpriv"), !clock.isEmpty, let place = arguments.lastIndex(of: "--") {
-            // Not for setpriv itself: libfaketime's semaphore is named by the process and belongs to the account that it gives up.
-            arguments.insert(contentsOf: ["/usr/bin/env"] + clock.map { "\($0.key)=\($0.value)" }, at: place + 1)
-            clock = [:]
-        }
-        let variables = (environment ?? ours).merging(always) { $1 }.merging(clock) { $1 }
+        let (executable, arguments) = FastClock.current?.wrapped(executable, arguments) ?? (executable, arguments)
+        let variables = (environment ?? ours).merging(always) { $1 }
             .map { "\($0.key)=\($0.value)" }
         var words = ([executable] + arguments).map { strdup($0) } + [nil]
         var environment = variables.map { strdup($0) } + [nil]

@@ -29,13 +29,21 @@ package struct FastClock: Sendable {
     /// How long the programs have lived by their own clock.
     package var elapsed: Duration { .seconds(-origin.timeIntervalSinceNow * Double(speed)) }
 
-    /// What a program that is started now needs: it is as far ahead as those that have been running.
-    var environment: [String: String] {
+    /// The command that starts a program now: it is as far ahead as those that have been running.
+    func wrapped(_ executable: String, _ arguments: [String]) -> (executable: String, arguments: [String]) {
         let ahead = -origin.timeIntervalSinceNow * Double(speed - 1)
-        return [
-            "LD_PRELOAD": library, "FAKETIME": String(format: "+%.3f x%d", ahead, speed),
+        let env = [
+            "/usr/bin/env", "LD_PRELOAD=\(library)", String(format: "FAKETIME=+%.3f x%d", ahead, speed),
             // These wait for others, and would lose patience sixty times as fast.
-            "FAKETIME_SKIP_CMDS": "pg_ctl,initdb,psql,sh,cat,rm,setpriv,chown,id",
+            "FAKETIME_SKIP_CMDS=pg_ctl,initdb,psql,sh,cat,rm,setpriv,chown,id",
+            // A second one, since libfaketime changes the environment of the first program that it is loaded into, and a program
+            // in Swift does not find its arguments then.
+            "/usr/bin/env",
         ]
+        // Not for setpriv: libfaketime's semaphore is named by the process and belongs to the account that it gives up.
+        if executable.hasSuffix("/setpriv"), let place = arguments.lastIndex(of: "--") {
+            return (executable, Array(arguments[...place]) + env + Array(arguments[(place + 1)...]))
+        }
+        return (env[0], Array(env.dropFirst()) + [executable] + arguments)
     }
 }
