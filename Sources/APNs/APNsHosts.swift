@@ -84,11 +84,16 @@ package struct APNsHosts: Sendable, Hashable {
     /// Management of broadcast channels.
     package var productionManagement = APNsEndpoint(host: "api-manage-broadcast.push.apple.com", port: 2196)
     package var sandboxManagement = APNsEndpoint(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2195)
+    /// Where pushes to channels go, if not where those to devices go: Apple's pages name both.
+    package var productionBroadcast, sandboxBroadcast: APNsEndpoint?
 
     /// Apple's own.
     package init() {}
 
-    /// Apple's own, but for what `APNS_PRODUCTION_URL`, `APNS_SANDBOX_URL` and `APNS_MANAGE_URL` say.
+    /// Name of the setting for pushes to channels, which a file alone can have.
+    package static let broadcastURL = "APNS_BROADCAST_URL"
+
+    /// Apple's own, but for what `APNS_PRODUCTION_URL`, `APNS_SANDBOX_URL`, `APNS_MANAGE_URL` and `broadcastURL` say.
     ///
     /// `names` is what messages call a variable instead of its own name.
     ///
@@ -100,13 +105,25 @@ package struct APNsHosts: Sendable, Hashable {
             productionManagement = endpoint
             sandboxManagement = endpoint
         }
+        if let endpoint = try APNsHosts.override(APNsHosts.broadcastURL, environment, names) {
+            productionBroadcast = endpoint
+            sandboxBroadcast = endpoint
+        }
     }
 
-    /// Where pushes of the environment go: to devices and to channels alike.
+    /// Where pushes of the environment go to devices.
     package subscript(environment: PushEnvironment) -> APNsEndpoint {
         switch environment {
         case .production: production
         case .sandbox: sandbox
+        }
+    }
+
+    /// Where pushes of the environment go to channels.
+    package func broadcast(_ environment: PushEnvironment) -> APNsEndpoint {
+        switch environment {
+        case .production: productionBroadcast ?? production
+        case .sandbox: sandboxBroadcast ?? sandbox
         }
     }
 

@@ -5,6 +5,8 @@
 //   one in 20 minutes: when the new one is refused too, a clock is wrong and more tokens would only make Apple slow us down;
 // - after TooManyProviderTokenUpdates none is made for 20 minutes, except that a token about to end is replaced.
 //
+// A connection that is younger than that when the token changes is replaced (`ProviderToken.hold`), so its own token never changes.
+//
 // Ages are taken from the boot-time clock, which nobody can set, and from the wall clock that `iat` came from: whichever says more.
 
 /// A renewal after an expiry, decided.

@@ -47,6 +47,9 @@ package final class ProviderToken: HTTP2AuthorizationSource, Sendable {
         case failed(APNsError)
     }
 
+    /// How long a connection keeps a token before it carries another: Apple's 20 minutes, and one for clocks and queues on the way.
+    package static let hold = Duration.seconds(21 * 60)
+
     private struct State: Sendable {
         var plan = MintPlan()
         var value: HTTP2SharedValue?

@@ -95,6 +95,8 @@ package enum Decision: Equatable, Sendable {
     case silence
     /// RST_STREAM with this error code.
     case reset(UInt32)
+    /// RST_STREAM REFUSED_STREAM, and at once another with STREAM_CLOSED.
+    case resetTwice
     /// The headers of an answer, then RST_STREAM.
     case resetMidAnswer
     /// The TCP connection is reset.
@@ -109,6 +111,8 @@ package enum Decision: Equatable, Sendable {
     case goAwayBefore
     /// GOAWAY that still answers this stream.
     case goAwayAfter
+    /// GOAWAY with the reason, as if no stream had been looked at.
+    case goAwayInstead(Rejection)
 }
 
 /// HTTP/2 error codes that Apple has been seen to use.

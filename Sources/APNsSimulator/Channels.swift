@@ -1,5 +1,5 @@
 // Broadcast channels: where they are kept, and the rules for managing them and for sending to them. Apple has hosts and ports of its
-// own for managing; here both are answered on the ports of the service, so that one address is enough.
+// own for managing; here they are answered on the ports of the service, so that one address is enough, unless there are ports for them.
 //
 //     POST   /1/apps/<bundle id>/channels      201, apns-channel-id     DELETE /1/apps/<bundle id>/channels      204
 //     GET    /1/apps/<bundle id>/channels      200, JSON                GET    /1/apps/<bundle id>/all-channels  200, JSON
@@ -46,16 +46,13 @@ struct ChannelBook: Sendable {
     /// In the order in which they were made.
     private var ids: [Place: [String]] = [:]
     private var chance: SeededGenerator
-    /// How many an app may have in an environment.
-    private let limit: Int
 
-    init(seed: UInt64, limit: Int) {
-        chance = SeededGenerator(seed: seed &+ 0xc4a7)
-        self.limit = limit
-    }
+    init(seed: UInt64) { chance = SeededGenerator(seed: seed &+ 0xc4a7) }
 
     /// Makes a channel; nil when the app has as many as it may.
-    mutating func create(policy: Int, _ environment: SimulatedEnvironment, _ bundleID: String) -> String? {
+    mutating func create(
+        policy: Int, limit: Int, _ environment: SimulatedEnvironment, _ bundleID: String
+    ) -> String? {
         let place = Place(environment: environment, bundleID: bundleID)
         guard ids[place, default: []].count < limit else { return nil }
         let id = makeID()
@@ -144,6 +141,25 @@ extension RequestRoute {
         case .device, .broadcast, .unknown: false
         }
     }
+
+    /// Whether it has to do with channels.
+    var concernsChannels: Bool {
+        if case .broadcast = self { true } else { isManagement }
+    }
+}
+
+/// What is answered at a port.
+package enum Door: Sendable {
+    case pushes, management, everything
+
+    /// Why a request is at the wrong port; nil when it is at the right one.
+    func check(_ route: RequestRoute) -> Rejection? {
+        switch self {
+        case .everything: nil
+        case .pushes: route.isManagement ? .badPath : nil
+        case .management: route.isManagement ? nil : .badPath
+        }
+    }
 }
 
 extension PushRules {
@@ -177,23 +193,26 @@ extension Judge {
     ) -> Ruling {
         switch request.route {
         case .broadcast(let bundleID):
-            if let refusal = rules.checkApp(bundleID, allows) ?? rules.checkBroadcast(request) {
-                return refuse(refusal)
-            }
+            let refusal = rules.checkApp(bundleID, allows) ?? featureRefusal ?? rules.checkBroadcast(request)
+            if let refusal { return refuse(refusal) }
             return broadcast(request, attempt, environment, bundleID)
         case .channels(let bundleID), .allChannels(let bundleID):
-            if let refusal = rules.checkApp(bundleID, allows) { return refuse(refusal) }
+            if let refusal = rules.checkApp(bundleID, allows) ?? featureRefusal { return refuse(refusal) }
             if let id = request.requestID, !PushRules.isUUID(id) { return refuse(.badRequestParams) }
+            // A passing fault comes before anything is done.
+            let chance = byPassingChance(stableHash(request.method + request.path), attempt)
+            guard case .answer(var answer) = chance, answer.rejection == nil else { return Ruling(decision: chance) }
             switch manage(request, environment, bundleID) {
             case .failure(let rejection): return refuse(rejection)
             case .success(let outcome):
-                var answer = Answer()
                 answer.channel = outcome
-                return Ruling(decision: .answer(dress(answer)))
+                return Ruling(decision: .answer(answer))
             }
         case .device, .unknown: return refuse(.badPath)
         }
     }
+
+    private var featureRefusal: Rejection? { weather.hasBroadcasts ? nil : .featureNotEnabled }
 
     private mutating func broadcast(
         _ request: IncomingRequest, _ attempt: Int, _ environment: SimulatedEnvironment, _ bundleID: String
@@ -206,15 +225,15 @@ extension Judge {
         guard let policy = channels.policy(id, environment, bundleID) else { return refuse(.channelNotRegistered) }
         if policy == 0, request.expiration != "0" { return refuse(.badExpirationDate) }
         let finding = check(request.body, .liveactivity, limit: ChannelRules.payloadLimit)
-        if let rejection = finding.rejection { return refuse(rejection) }
-        var warnings = finding.warnings
-        if JSONText(request.body)?["aps"]?["event"]?.text == "start" {
-            warnings.append("a channel cannot start an activity")
+        if let rejection = finding.rejection {
+            // What is no JSON has a reason of its own here.
+            return refuse(rejection == .payloadEmpty && !request.body.isEmpty ? .badRequestPayload : rejection)
         }
+        let isStart = JSONText(request.body)?["aps"]?["event"]?.text == "start"
         var ruling =
-            rules.isStrict && !warnings.isEmpty
+            isStart || rules.isStrict && !finding.warnings.isEmpty
             ? refuse(.badRequestPayload) : Ruling(decision: byPassingChance(stableHash(id), attempt))
-        ruling.warnings = warnings
+        ruling.warnings = finding.warnings + (isStart ? ["a channel cannot start an activity"] : [])
         return ruling
     }
 
@@ -224,7 +243,9 @@ extension Judge {
         if case .allChannels = request.route { return .success(.listed(channels.all(environment, bundleID))) }
         if request.method == "POST" {
             return ChannelRules.policy(of: request.body).flatMap { policy in
-                channels.create(policy: policy, environment, bundleID).map { .success(.created(id: $0)) }
+                channels.create(policy: policy, limit: weather.channelLimit, environment, bundleID).map {
+                    .success(.created(id: $0))
+                }
                     ?? .failure(.cannotCreateChannel)
             }
         }

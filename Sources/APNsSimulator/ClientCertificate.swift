@@ -1,6 +1,7 @@
 // The certificate of a sender that has no token: what it says in Apple's extensions, and what follows for its requests.
 //
 //     1.2.840.113635.100.6.3.1 sandbox · .2 production · .6 topics: SEQUENCE { UTF8String topic, SEQUENCE { UTF8String kind } … }
+//     1.2.840.113635.100.6.3.4 topics too, in certificates that have no .6; of neither, the subject's UID is the topic
 
 import TLS
 
@@ -8,6 +9,8 @@ import TLS
 package struct ClientCertificate: Equatable, Sendable {
     package var topics: [String]
     package var environments: Set<SimulatedEnvironment>
+    /// The first 16 hexadecimal digits of its SHA-256: tells certificates apart in the journal.
+    package private(set) var fingerprint = ""
 
     package init(topics: [String], environments: Set<SimulatedEnvironment>) {
         self.topics = topics
@@ -17,34 +20,45 @@ package struct ClientCertificate: Equatable, Sendable {
     private static let sandbox = "1.2.840.113635.100.6.3.1"
     private static let production = "1.2.840.113635.100.6.3.2"
     private static let topicList = "1.2.840.113635.100.6.3.6"
+    private static let olderTopicList = "1.2.840.113635.100.6.3.4"
 
     /// Reads a certificate that TLS has verified; nil when it is none.
     package init?(der: [UInt8]) {
-        let oids = [Self.sandbox, Self.production, Self.topicList]
+        let oids = [Self.sandbox, Self.production, Self.topicList, Self.olderTopicList]
         guard let (facts, extensions) = CertificateFacts.read(der, extensions: oids) else { return nil }
         var environments: Set<SimulatedEnvironment> = []
         if extensions[Self.sandbox] != nil { environments.insert(.sandbox) }
         if extensions[Self.production] != nil { environments.insert(.production) }
-        let listed = extensions[Self.topicList].map(Self.topics) ?? []
+        let listed = (extensions[Self.topicList] ?? extensions[Self.olderTopicList]).map(Self.topics(_:)) ?? []
         self.init(
             topics: listed.isEmpty ? [facts.userID].compactMap(\.self) : listed,
             environments: environments.isEmpty ? [.production, .sandbox] : environments)
+        fingerprint = String(facts.fingerprint.prefix(16))
     }
 
     /// The topic of a request that names none: that of the app, where there is but one.
     var defaultTopic: String? { topics.count == 1 ? topics.first : nil }
 
-    /// What Apple's authority would write into a certificate for an app: the app's own topic and those of its push types.
+    /// The topics of an app that a certificate can list: its own, and those of all push types that do not need a token.
+    ///
+    /// Those of MDM are named after a certificate of another kind. Whether Apple lists the newer ones, nobody could verify; what a
+    /// certificate does not list cannot be sent with it, so one for the strict case is made by `--issue name=…,topics=…`.
+    static func topics(ofApp bundleID: String) -> [String] {
+        [bundleID]
+            + PushKind.allCases.filter { !$0.topicSuffix.isEmpty && $0 != .location }.map { bundleID + $0.topicSuffix }
+    }
+
+    /// What Apple's authority would write into a certificate.
     static func extensions(
-        bundleID: String, environments: Set<SimulatedEnvironment>
+        topics: [String], environments: Set<SimulatedEnvironment>
     ) -> [(oid: String, der: [UInt8])] {
         let null: [UInt8] = [0x05, 0x00]
         var found: [(oid: String, der: [UInt8])] = []
         if environments.contains(.sandbox) { found.append((sandbox, null)) }
         if environments.contains(.production) { found.append((production, null)) }
-        let kinds = [("", "app"), (".voip", "voip"), (".complication", "complication")]
-        let list = kinds.flatMap { suffix, kind in
-            text(bundleID + suffix) + element(0x30, text(kind))
+        let list = topics.flatMap { topic in
+            let kind = ["voip", "complication"].first { topic.hasSuffix("." + $0) } ?? "app"
+            return text(topic) + element(0x30, text(kind))
         }
         found.append((topicList, element(0x30, list)))
         return found
@@ -55,8 +69,11 @@ package struct ClientCertificate: Equatable, Sendable {
     private static func element(_ tag: UInt8, _ contents: [UInt8]) -> [UInt8] {
         let count = contents.count
         let length: [UInt8] =
-            count < 0x80
-            ? [UInt8(count)] : [0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+            switch count {
+            case ..<0x80: [UInt8(count)]
+            case ..<0x100: [0x81, UInt8(count)]
+            default: [0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+            }
         return [tag] + length + contents
     }
 

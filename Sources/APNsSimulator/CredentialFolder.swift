@@ -4,7 +4,8 @@
 //     DIR/ca.pem  ca.key              the authority: senders trust ca.pem
 //     DIR/server.pem  server.key      for localhost, 127.0.0.1 and ::1
 //     DIR/AuthKey_<key id>.p8         the sender's key
-//     DIR/client-<bundle id>.pem .p12 the sender's certificate, for both environments; the password of the .p12 is "simulator"
+//     DIR/client-<bundle id>.pem .key .p12   the sender's certificate, for both environments, made on request; .pem holds
+//                                     both halves, .key the private one; the password of the .p12 is "simulator"
 
 import Glibc
 package import TLS
@@ -56,9 +57,19 @@ package struct CredentialFolder: Sendable {
             let (chain, key) = try identity(face.certificate)
             // Whoever shows a certificate must have it from here; whoever shows none is known by his tokens.
             return try TLSServerContext(
-                certificateChainPEM: chain, privateKeyPEM: key, clientCA: readFile("ca.pem"), alpn: face.alpn.names)
+                identity: TLSIdentity(certificateChainPEM: chain, privateKeyPEM: key), clientCA: readFile("ca.pem"),
+                clientsRefusedAs: refusal(face), alpn: face.alpn.names)
         } catch {
             throw SimulatorError.credentials("the server certificate in \(path) cannot be used: \(error)")
+        }
+    }
+
+    private func refusal(_ face: TLSFace) -> ClientRefusal? {
+        guard face.badCertificateBy == .alert else { return nil }
+        return switch face.clients {
+        case .good: nil
+        case .revoked: .revoked
+        case .expired: .expired
         }
     }
 
@@ -86,14 +97,36 @@ package struct CredentialFolder: Sendable {
     ///
     /// Each time anew: those that were made before stay good.
     package func clientCertificate(bundleID: String) throws -> String {
-        let name = "client-\(bundleID)"
-        try FileLock.whileHeld(path + "/.lock") {
-            let issuer = try CertificateIssuer(certificatePEM: readFile("ca.pem"), privateKeyPEM: readFile("ca.key"))
-            let issued = try issuer.issue(
-                commonName: "Apple Push Services: \(bundleID)", names: [], usage: .client, userID: bundleID,
-                extensions: ClientCertificate.extensions(bundleID: bundleID, environments: [.production, .sandbox]))
-            try writeFile(name + ".pem", issued.certificatePEM + issued.privateKeyPEM)
-            try writeFile(name + ".p12", try issued.pkcs12(password: CredentialFolder.password))
+        try issue(
+            "client-\(bundleID)", topics: ClientCertificate.topics(ofApp: bundleID),
+            environments: [.production, .sandbox], days: 365)
+    }
+
+    /// Makes a client certificate as it was asked for; `bundleID` is the app where no topics were named.
+    package func issue(_ option: CertificateOption, bundleID: String) throws {
+        let topics = option.topics ?? ClientCertificate.topics(ofApp: bundleID)
+        _ = try issue(option.name, topics: topics, environments: option.environments, days: option.days)
+    }
+
+    private func issue(
+        _ name: String, topics: [String], environments: Set<SimulatedEnvironment>, days: Int
+    ) throws -> String {
+        let userID = topics.first ?? ""
+        do {
+            try FileLock.whileHeld(path + "/.lock") {
+                let issuer = try CertificateIssuer(
+                    certificatePEM: readFile("ca.pem"), privateKeyPEM: readFile("ca.key"))
+                let end = days * 86_400
+                let issued = try issuer.issue(
+                    commonName: String("Apple Push Services: \(userID)".prefix(64)), names: [], usage: .client,
+                    validFrom: min(-3600, end - 86_400), validTo: end, userID: userID,
+                    extensions: ClientCertificate.extensions(topics: topics, environments: environments))
+                try writeFile(name + ".pem", issued.certificatePEM + issued.privateKeyPEM)
+                try writeFile(name + ".key", issued.privateKeyPEM)
+                try writeFile(name + ".p12", try issued.pkcs12(password: CredentialFolder.password))
+            }
+        } catch let error as TLSError {
+            throw SimulatorError.credentials("the certificate \(name) cannot be made: \(error)")
         }
         return "\(path)/\(name).p12"
     }

@@ -36,6 +36,8 @@ package struct JudgedRequest: Sendable {
     package let ruling: Ruling
     /// The `apns-id` of the answer.
     package let answerID: String
+    /// The `apns-request-id` of the answer; nil where channels are no matter.
+    package var requestID: String?
 }
 
 /// The writer of the journal; lives on the loop of its simulator.
@@ -67,9 +69,12 @@ package final class Journal {
 
     // MARK: Events
 
-    /// Notes a connection.
-    package func noteOpened(_ connection: Int, _ environment: SimulatedEnvironment) {
-        write("opened") { $0.addConnection(connection, environment) }
+    /// Notes a connection, and the fingerprint of the certificate that its sender showed.
+    package func noteOpened(_ connection: Int, _ environment: SimulatedEnvironment, certificate: String?) {
+        write("opened") {
+            $0.addConnection(connection, environment)
+            $0.add("certificate", certificate)
+        }
     }
 
     /// Notes the end of a connection and how many requests it had.
@@ -116,6 +121,8 @@ package final class Journal {
                 line.add("status", answer.status)
                 line.add("reason", answer.rejection?.reason ?? "")
                 line.add("answer_id", judged.answerID)
+                line.add("answer_request_id", judged.requestID)
+                if case .created(let id)? = answer.channel { line.add("answer_channel_id", id) }
             }
             if let code { line.add("code", code) }
         }

@@ -1,7 +1,8 @@
 // From a request to what becomes of it: rules, credentials, magic tokens and weather in their order, without any I/O.
 //
-//     whole-service fault ─► method, path ─► provider token ─► headers, topic, device token ─► body ─► magic ─► shares
-//     (answer-all)                           (wedged? bound?)
+//     whole-service fault ─► port, method, path ─► provider token ─► headers, topic, device token ─► body ─► magic ─► shares
+//     (answer-all)                                 (wedged? bound?)
+//                                                  or certificate
 
 package import Reactor
 
@@ -44,15 +45,14 @@ package struct Judge: Sendable {
 
     /// Makes a service; the same seed gives the same chances.
     package init(
-        rules: PushRules, registry: KeyRegistry, weather: Weather = Weather(), seed: UInt64 = 1,
-        channelLimit: Int = 10_000
+        rules: PushRules, registry: KeyRegistry, weather: Weather = Weather(), seed: UInt64 = 1
     ) {
         self.rules = rules
         self.registry = registry
         self.weather = weather
         self.seed = seed
         chance = SeededGenerator(seed: seed)
-        channels = ChannelBook(seed: seed, limit: channelLimit)
+        channels = ChannelBook(seed: seed)
     }
 
     /// Makes all provider tokens that are about expired; newer ones are good.
@@ -78,13 +78,14 @@ package struct Judge: Sendable {
         return id.uppercased()
     }
 
-    /// Decides what becomes of a request.
+    /// Decides what becomes of a request that came in by `door`.
     package mutating func decide(
-        _ request: IncomingRequest, trust: inout ConnectionTrust, environment: SimulatedEnvironment, at time: RulingTime
+        _ request: IncomingRequest, by door: Door = .everything, trust: inout ConnectionTrust,
+        environment: SimulatedEnvironment, at time: RulingTime
     ) -> Ruling {
         let token = stableHash(request.deviceToken ?? request.path)
         let attempt = tally.arrived(token)
-        var ruling = judge(request, token, attempt, &trust, environment, time)
+        var ruling = judge(request, door, token, attempt, &trust, environment, time)
         ruling.attempt = attempt
         if !ruling.warnings.isEmpty { tally.noteWarning() }
         return ruling
@@ -93,12 +94,13 @@ package struct Judge: Sendable {
     // MARK: The order of things
 
     private mutating func judge(
-        _ request: IncomingRequest, _ token: UInt64, _ attempt: Int, _ trust: inout ConnectionTrust,
+        _ request: IncomingRequest, _ door: Door, _ token: UInt64, _ attempt: Int, _ trust: inout ConnectionTrust,
         _ environment: SimulatedEnvironment, _ time: RulingTime
     ) -> Ruling {
-        if let rejection = weather.answerAll ?? rules.checkShape(request) { return refuse(rejection) }
+        let misfit = weather.answerAll ?? door.check(request.route) ?? rules.checkShape(request)
+        if let misfit { return refuse(misfit) }
         if let certificate = trust.certificate {
-            guard certificate.environments.contains(environment) else { return refuse(.badCertificateEnvironment) }
+            if let refusal = certificateRefusal(certificate, environment) { return refusal }
             var ruling = judgePush(request, certificate: certificate, token, attempt, environment)
             ruling.isTrusted = true
             return ruling
@@ -132,6 +134,19 @@ package struct Judge: Sendable {
             : Ruling(decision: magic(request, token, environment) ?? byChance(token, attempt))
         ruling.warnings = finding.warnings
         return ruling
+    }
+
+    private mutating func certificateRefusal(
+        _ certificate: ClientCertificate, _ environment: SimulatedEnvironment
+    ) -> Ruling? {
+        if weather.face.clients != .good {
+            // A connection that is open already gets no TLS alert any more.
+            return weather.face.badCertificateBy == .goAway
+                ? Ruling(decision: .goAwayInstead(.badCertificate)) : refuse(.badCertificate)
+        }
+        if certificate.environments.contains(environment) { return nil }
+        return weather.wrongEnvironmentBy == .goAway
+            ? Ruling(decision: .goAwayInstead(.badCertificateEnvironment)) : refuse(.badCertificateEnvironment)
     }
 
     private func wedgedRuling(_ trust: ConnectionTrust) -> Ruling? {

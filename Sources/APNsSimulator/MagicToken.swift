@@ -82,6 +82,14 @@ package struct MagicToken: Sendable {
         refuse("d400", .duplicateHeaders),
         refuse("e400", .missingDeviceToken),
         refuse("f400", .idleTimeout, once: true),
+        refuse("0401", .badRequestParams),
+        refuse("1401", .badRequestPayload),
+        refuse("2401", .missingPushType),
+        refuse("3401", .missingChannelID),
+        refuse("4401", .badChannelID),
+        refuse("5401", .channelNotRegistered),
+        refuse("6401", .cannotCreateChannel),
+        refuse("7401", .featureNotEnabled),
         refuse("0404", .badPath),
         refuse("0405", .methodNotAllowed),
         refuse("0413", .payloadTooLarge),
@@ -135,6 +143,8 @@ package struct MagicToken: Sendable {
         MagicToken("03bb", .reset(StreamError.refusedStream), "RST_STREAM REFUSED_STREAM"),
         MagicToken("04bb", .reset(StreamError.cancel), "RST_STREAM CANCEL"),
         MagicToken("05bb", .resetMidAnswer, once: true, "200 without end, then RST_STREAM, once; then accepted"),
+        MagicToken(
+            "06bb", .resetTwice, once: true, "RST_STREAM REFUSED_STREAM, then STREAM_CLOSED, once; then accepted"),
         MagicToken("00cc", .abort, once: true, "TCP reset instead of an answer, once; then accepted"),
         MagicToken("01cc", .finish, once: true, "TCP end instead of an answer, once; then accepted"),
         MagicToken("02cc", .goAwayBefore, once: true, "GOAWAY below this stream, once; then accepted"),
@@ -142,6 +152,12 @@ package struct MagicToken: Sendable {
         MagicToken("04cc", .abortMidAnswer, once: true, "200 without end, then TCP reset, once; then accepted"),
         MagicToken(
             "05cc", .abortMidHeaders, once: true, "a HEADERS frame cut short by a TCP reset, once; then accepted"),
+        MagicToken(
+            "06cc", .goAwayInstead(.badCertificateEnvironment), once: true,
+            "GOAWAY BadCertificateEnvironment with last stream 0, once; then accepted"),
+        MagicToken(
+            "07cc", .goAwayInstead(.badCertificate), once: true,
+            "GOAWAY BadCertificate with last stream 0, once; then accepted"),
     ]
 
     private static func body(_ digits: String, _ form: ErrorBodyForm, _ summary: String) -> MagicToken {

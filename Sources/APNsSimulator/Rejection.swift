@@ -19,6 +19,17 @@ package struct Rejection: Error, Equatable, Sendable {
 }
 
 extension Rejection {
+    /// All of them, in the order of `--help`.
+    package static let all: [Rejection] = [
+        badCollapseID, badDeviceToken, badExpirationDate, badMessageID, badPriority, badTopic, deviceTokenNotForTopic,
+        duplicateHeaders, idleTimeout, invalidPushType, missingDeviceToken, missingTopic, payloadEmpty, topicDisallowed,
+        badRequestPayload, badRequestParams, missingPushType, missingChannelID, badChannelID, channelNotRegistered,
+        cannotCreateChannel, featureNotEnabled, badCertificate, badCertificateEnvironment, expiredProviderToken,
+        forbidden, invalidProviderToken, missingProviderToken, unrelatedKey, badEnvironmentKeyDocumented,
+        badEnvironmentKeyOnWire, topicMismatch, badPath, methodNotAllowed, unregistered, expiredToken, payloadTooLarge,
+        tooManyProviderTokenUpdates, tooManyRequests, internalServerError, serviceUnavailable, shutdown,
+    ]
+
     package static let badCollapseID = Rejection(400, "BadCollapseId")
     package static let badDeviceToken = Rejection(400, "BadDeviceToken")
     package static let badExpirationDate = Rejection(400, "BadExpirationDate")

@@ -9,6 +9,8 @@ final class ServedConnection {
     let number: Int
     /// Which service it reached; on a shared port the first request tells.
     var environment: SimulatedEnvironment?
+    /// Whether it came in where channels are managed and nothing else.
+    let isForManagement: Bool
     /// The HTTP/2 side; nil once it is closed, which also undoes that each of the two keeps the other alive.
     ///
     /// (A weak reference would send every retain of the connection through a side table: 9 % of the simulator's time.)
@@ -35,9 +37,10 @@ final class ServedConnection {
     /// Why we end it; nil when the sender does.
     var cause: String?
 
-    init(number: Int, environment: SimulatedEnvironment?, wire: HTTP2ServerConnection, now: MonotonicTime) {
+    init(number: Int, gate: Gate, wire: HTTP2ServerConnection, now: MonotonicTime) {
         self.number = number
-        self.environment = environment
+        environment = gate.environment
+        isForManagement = gate.isForManagement
         self.wire = wire
         lastActive = now
     }

@@ -105,11 +105,18 @@ extension Simulator {
         var count = 0
         for served in connections.values.sorted(by: { $0.number < $1.number }) where !served.isMute {
             for stream in served.held.keys.sorted() {
-                release(stream, served, Answer())
+                release(stream, served, accepting(served.held[stream]))
                 count += 1
             }
         }
         return count
+    }
+
+    /// A plain answer; what has been done to a channel is said in it.
+    private func accepting(_ judged: JudgedRequest?) -> Answer {
+        var answer = Answer()
+        if case .answer(let meant)? = judged?.ruling.decision { answer.channel = meant.channel }
+        return answer
     }
 
     private var connectionsAsJSON: String {
@@ -118,7 +125,8 @@ extension Simulator {
             "{\"connection\":\(served.number),\"environment\":\"\(served.place.rawValue)\","
                 + "\"requests\":\(served.requests),\"held\":\(served.held.count),"
                 + "\"limit\":\(served.limit.value(levels)),\"going_away\":\(served.isGoingAway),"
-                + "\"mute\":\(served.isMute),\"wedged\":\(served.trust.wedge != nil)}"
+                + "\"mute\":\(served.isMute),\"wedged\":\(served.trust.wedge != nil),"
+                + "\"certificate\":\(served.trust.certificate != nil)}"
         }
         return "[\(lines.joined(separator: ","))]"
     }

@@ -7,6 +7,7 @@ import Reactor
 enum Outgoing {
     case answer(ServedConnection, JudgedRequest, Answer)
     case reset(ServedConnection, Int32, UInt32)
+    case resetTwice(ServedConnection, Int32)
     case resetMidAnswer(ServedConnection, JudgedRequest)
     case abortMidAnswer(ServedConnection, JudgedRequest)
     case abortMidHeaders(ServedConnection, JudgedRequest)
@@ -56,9 +57,13 @@ extension Simulator: TurnHandler {
         served.requests += 1
         if served.isMute || request.streamID > served.deafAbove { return leaveLying(incoming, arrival, served) }
         let time = RulingTime(monotonic: loop.now, wallSeconds: wallNanoseconds() / 1_000_000_000)
-        let ruling = judge.decide(incoming, trust: &served.trust, environment: served.place, at: time)
+        let ruling = judge.decide(
+            incoming, by: door(of: served), trust: &served.trust, environment: served.place, at: time)
         let id = incoming.apnsID.flatMap { PushRules.isUUID($0) ? $0 : nil } ?? judge.makeID()
-        let judged = JudgedRequest(arrival: arrival, request: incoming, ruling: ruling, answerID: id)
+        var judged = JudgedRequest(arrival: arrival, request: incoming, ruling: ruling, answerID: id)
+        if incoming.route.concernsChannels {
+            judged.requestID = incoming.requestID.flatMap { PushRules.isUUID($0) ? $0 : nil } ?? judge.makeID()
+        }
         if ruling.isTrusted { served.limit.tokenAccepted() }
         follow(judged, served)
         connectionWeather(served)
@@ -81,6 +86,9 @@ extension Simulator: TurnHandler {
         case .reset(let code):
             noteLost(judged, "reset", code: code)
             outbox.append(.reset(served, stream, code))
+        case .resetTwice:
+            noteLost(judged, "reset", code: StreamError.refusedStream)
+            outbox.append(.resetTwice(served, stream))
         case .resetMidAnswer:
             noteLost(judged, "reset", code: StreamError.internalError)
             outbox.append(.resetMidAnswer(served, judged))
@@ -98,6 +106,9 @@ extension Simulator: TurnHandler {
         case .goAwayAfter:
             depart(judged, Answer(), served)
             planGoAway(GoAway(judge.weather), served)
+        case .goAwayInstead(let rejection):
+            noteLost(judged, "refused")
+            planGoAway(GoAway(judge.weather, reason: rejection.reason), served, lastStream: 0)
         }
     }
 
@@ -160,6 +171,9 @@ extension Simulator: TurnHandler {
             served.limit.answered(answer.rejection)
             announceLimit(served)
         case .reset(let served, let stream, let code): served.wire?.reset(stream, code: code)
+        case .resetTwice(let served, let stream):
+            served.wire?.sendRaw(resetFrame(stream, StreamError.refusedStream))
+            served.wire?.reset(stream, code: StreamError.streamClosed)
         case .resetMidAnswer(let served, let judged):
             sendHeadersOnly(served, judged)
             served.wire?.reset(judged.arrival.stream, code: StreamError.internalError)
@@ -197,7 +211,7 @@ extension Simulator: TurnHandler {
 
     private func fields(of answer: Answer, _ judged: JudgedRequest) -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
-        if let requestID = judged.request.requestID { fields.append((name: "apns-request-id", value: requestID)) }
+        if let requestID = judged.requestID { fields.append((name: "apns-request-id", value: requestID)) }
         if judged.request.route.isManagement {
             if case .created(let id)? = answer.channel { fields.append((name: "apns-channel-id", value: id)) }
             if let seconds = answer.retryAfter { fields.append((name: "retry-after", value: String(seconds))) }
@@ -214,8 +228,16 @@ extension Simulator: TurnHandler {
 
     /// The head of a HEADERS frame of 20 bytes that ends the stream, and of these the first, `:status: 200`, alone.
     private func headersCutShort(_ stream: Int32) -> [UInt8] {
-        let number = UInt32(bitPattern: stream)
-        return [0, 0, 20, 1, 5] + [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) } + [0x88]
+        [0, 0, 20, 1, 5] + bigEndian(UInt32(bitPattern: stream)) + [0x88]
+    }
+
+    /// A whole RST_STREAM frame.
+    private func resetFrame(_ stream: Int32, _ code: UInt32) -> [UInt8] {
+        [0, 0, 4, 3, 0] + bigEndian(UInt32(bitPattern: stream)) + bigEndian(code)
+    }
+
+    private func bigEndian(_ number: UInt32) -> [UInt8] {
+        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
     }
 
     /// The headers of a 200 leave without the end of the stream.

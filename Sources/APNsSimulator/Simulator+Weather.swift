@@ -40,7 +40,7 @@ extension Simulator {
         for stream in served.held.keys.sorted().dropFirst(limit) {
             guard let judged = served.held.removeValue(forKey: stream) else { continue }
             noteLost(judged, "refused", code: StreamError.refusedStream)
-            outbox.append(.reset(served, stream, StreamError.refusedStream))
+            outbox.append(.resetTwice(served, stream))
         }
         planTurn()
     }

@@ -59,8 +59,7 @@ package final class Simulator {
         rules.minimumTokenLength = options.minimumTokenLength
         let keys = try [folder.registeredKey()] + options.keys.map { try $0.load() }
         judge = Judge(
-            rules: rules, registry: KeyRegistry(keys: keys), weather: options.weather, seed: options.seed,
-            channelLimit: options.channelLimit)
+            rules: rules, registry: KeyRegistry(keys: keys), weather: options.weather, seed: options.seed)
         // A folder that is of no use ends the simulator before it listens.
         _ = try context(for: climate.face)
     }
@@ -77,24 +76,43 @@ package final class Simulator {
 
     /// Listens; on the loop.
     package func start() throws {
-        let shared: SimulatedEnvironment? = options.sandboxPort == nil ? nil : .production
-        gates = [Gate(simulator: self, environment: shared, port: options.port)]
-        if let port = options.sandboxPort { gates.append(Gate(simulator: self, environment: .sandbox, port: port)) }
+        addGates(options.port, options.sandboxPort, forManagement: false)
+        addGates(options.managePort, options.sandboxManagePort, forManagement: true)
         // The ports are found out even when the weather wants them closed.
         for gate in gates { try gate.admit(.open, context(for: climate.face)) }
         weatherChanged()
     }
 
-    /// The port of a service.
-    package func port(_ environment: SimulatedEnvironment) -> UInt16 {
-        (environment == .production ? gates.first : gates.last)?.port ?? 0
+    /// A port for each environment, or one for both.
+    private func addGates(_ production: UInt16?, _ sandbox: UInt16?, forManagement: Bool) {
+        let shared: SimulatedEnvironment? = sandbox == nil ? nil : .production
+        for (environment, port) in [(shared, production), (.sandbox, sandbox)] {
+            guard let port else { continue }
+            gates.append(Gate(simulator: self, environment: environment, isForManagement: forManagement, port: port))
+        }
     }
 
-    /// The address of a service, as a sender is configured.
-    package func url(_ environment: SimulatedEnvironment) -> String {
+    private func gate(_ environment: SimulatedEnvironment, forManagement: Bool) -> Gate? {
+        gates.first { $0.isForManagement == forManagement && ($0.environment ?? environment) == environment }
+    }
+
+    /// What a connection may ask for: channels are managed at a port of their own, where there is one.
+    func door(of served: ServedConnection) -> Door {
+        if served.isForManagement { return .management }
+        return gate(served.place, forManagement: true) == nil ? .everything : .pushes
+    }
+
+    /// The port of a service, or the one where its channels are managed.
+    package func port(_ environment: SimulatedEnvironment, forManagement: Bool = false) -> UInt16 {
+        let own = forManagement ? gate(environment, forManagement: true) : nil
+        return (own ?? gate(environment, forManagement: false))?.port ?? 0
+    }
+
+    /// The address of a service, or the one where its channels are managed, as a sender is configured.
+    package func url(_ environment: SimulatedEnvironment, forManagement: Bool = false) -> String {
         let host = options.address.contains(":") ? "[\(options.address)]" : options.address
         let name = ["0.0.0.0", "[::]"].contains(host) ? "localhost" : host
-        return "https://\(name):\(port(environment))"
+        return "https://\(name):\(port(environment, forManagement: forManagement))"
     }
 
     /// Stops listening, ends all connections, writes the journal to its end.
@@ -117,8 +135,8 @@ package final class Simulator {
         planTurn()
     }
 
-    func opened(_ wire: HTTP2ServerConnection, _ environment: SimulatedEnvironment?) {
-        let served = ServedConnection(number: nextNumber, environment: environment, wire: wire, now: loop.now)
+    func opened(_ wire: HTTP2ServerConnection, _ gate: Gate) {
+        let served = ServedConnection(number: nextNumber, gate: gate, wire: wire, now: loop.now)
         nextNumber += 1
         if let der = wire.peerCertificate, let certificate = ClientCertificate(der: der) {
             served.trust.certificate = certificate
@@ -127,7 +145,7 @@ package final class Simulator {
         wire.context = served
         connections[served.number] = served
         judge.tally.opened += 1
-        journal.noteOpened(served.number, served.place)
+        journal.noteOpened(served.number, served.place, certificate: served.trust.certificate?.fingerprint)
         planTurn()
         switch judge.weather.admission {
         case .open, .refuse, .silent, .cut:
@@ -190,16 +208,19 @@ package final class Simulator {
 final class Gate: HTTP2ServerHandler {
     private unowned let simulator: Simulator
     /// nil: the requests tell.
-    private let environment: SimulatedEnvironment?
+    let environment: SimulatedEnvironment?
+    /// Whether channels are managed there, and nothing else.
+    let isForManagement: Bool
     /// The port; found out when it was left to the kernel.
     private(set) var port: UInt16
     private var server: HTTP2Server?
     private var spoilt: SpoiltGate?
     private(set) var admission = AdmissionForm.refuse
 
-    init(simulator: Simulator, environment: SimulatedEnvironment?, port: UInt16) {
+    init(simulator: Simulator, environment: SimulatedEnvironment?, isForManagement: Bool, port: UInt16) {
         self.simulator = simulator
         self.environment = environment
+        self.isForManagement = isForManagement
         self.port = port
     }
 
@@ -239,7 +260,7 @@ final class Gate: HTTP2ServerHandler {
     }
 
     func knocked() { simulator.knocked() }
-    func opened(_ connection: HTTP2ServerConnection) { simulator.opened(connection, environment) }
+    func opened(_ connection: HTTP2ServerConnection) { simulator.opened(connection, self) }
     func received(_ request: HTTP2ServerRequest, on connection: HTTP2ServerConnection) {
         simulator.received(request, on: connection)
     }

@@ -8,15 +8,17 @@ package struct SimulatorOptions: Sendable {
     package var port: UInt16 = 2197
     /// The port of the sandbox; nil: the same port, told apart by the host that is asked for.
     package var sandboxPort: UInt16?
+    /// Ports where channels are managed, and nothing else; nil: they are managed at the ports of the services.
+    package var managePort: UInt16?
+    package var sandboxManagePort: UInt16?
     package var folder: String?
     package var keyID = "SIMKEY0001"
     package var teamID = "SIMTEAM001"
     package var bundleIDs: [String] = []
     package var keys: [KeyOption] = []
+    package var certificates: [CertificateOption] = []
     package var isStrict = false
     package var minimumTokenLength = 64
-    /// How many channels an app may have in an environment.
-    package var channelLimit = 10_000
     package var journalPath: String?
     package var journalBodies = JournalBodyForm.full
     package var controlSocket: String?
@@ -56,7 +58,7 @@ package struct SimulatorOptions: Sendable {
 }
 
 /// How a worker that is given the variables signs in; the simulator takes both.
-package enum Authentication: String, Sendable, CaseIterable { case token, certificate }
+package enum Authentication: String, Sendable, CaseIterable { case token, certificate, both }
 
 /// A further key: `id=…,team=…,file=…[,environment=…][,topics=a+b][,related=ID]`.
 package struct KeyOption: Equatable, Sendable {
@@ -101,6 +103,41 @@ package struct KeyOption: Equatable, Sendable {
     }
 }
 
+/// A client certificate to be made: `name=…[,topics=a+b][,environment=…][,days=N]`.
+package struct CertificateOption: Equatable, Sendable {
+    package var name = ""
+    /// As Apple's extension lists them; nil: the first app's, with those of all its push types but `location`.
+    package var topics: [String]?
+    package var environments = Set(SimulatedEnvironment.allCases)
+    /// How long it is good; negative: since when it is not.
+    package var days = 365
+
+    /// Reads the text of the option; nil when a part is unknown or the name is missing.
+    package init?(_ text: String) {
+        for part in text.split(separator: ",") {
+            let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
+            guard pair.count == 2, take(pair[0], pair[1]) else { return nil }
+        }
+        // It becomes the name of files.
+        guard !name.isEmpty, !name.hasPrefix("."), PushRules.isTopic(name) else { return nil }
+    }
+
+    private mutating func take(_ part: String, _ value: String) -> Bool {
+        switch part {
+        case "name": name = value
+        case "topics": topics = value.split(separator: "+").map(String.init)
+        case "environment":
+            guard let only = SimulatedEnvironment(rawValue: value) else { return false }
+            environments = [only]
+        case "days":
+            guard let number = Int(value), (-3650...3650).contains(number) else { return false }
+            days = number
+        default: return false
+        }
+        return topics.map { !$0.isEmpty && $0.allSatisfy(PushRules.isTopic) } ?? true
+    }
+}
+
 /// Whether the text has the form of Apple's key and team ids.
 func isTenCharacters(_ text: String) -> Bool {
     text.utf8.count == 10 && text.utf8.allSatisfy { isDigit($0) || (0x41...0x5A).contains($0) }
@@ -122,6 +159,12 @@ package struct SimulatorOption: Sendable {
         text("address", "IP", "listen on this address (127.0.0.1)") { $0.address = $1 },
         port("port", "production's port, 0 = any (2197); also the sandbox's, unless that has its own") { $0.port = $1 },
         port("sandbox-port", "the sandbox's port, 0 = any") { $0.sandboxPort = $1 },
+        port("manage-port", "a port for channel management alone, 0 = any (the services' own ports answer that too)") {
+            $0.managePort = $1
+        },
+        port("sandbox-manage-port", "the same for the sandbox, which else shares it, told apart by the host") {
+            $0.sandboxManagePort = $1
+        },
         text("ca-dir", "DIR", "keep CA, certificate and .p8 here; made when missing (~/.local/share/apns-simulator)") {
             $0.folder = $1
         },
@@ -130,7 +173,7 @@ package struct SimulatorOption: Sendable {
         },
         SimulatorOption(
             name: "auth", argument: Authentication.allCases.map(\.rawValue).joined(separator: "|"),
-            summary: "what --print-env gives the worker: the key, or a certificate for the app (token)"
+            summary: "what --print-env gives: the key, a certificate for the app, or both, which pgpush refuses (token)"
         ) { options, value in
             guard let authentication = Authentication(rawValue: value) else { return false }
             options.authentication = authentication
@@ -152,6 +195,15 @@ package struct SimulatorOption: Sendable {
             options.keys.append(key)
             return true
         },
+        SimulatorOption(
+            name: "issue", argument: "name=…[,topics=a+b][,environment=…][,days=N]",
+            summary:
+                "make a client certificate, DIR/NAME.pem, .key, .p12 (password simulator); N < 0: expired; may be repeated"
+        ) { options, value in
+            guard let certificate = CertificateOption(value) else { return false }
+            options.certificates.append(certificate)
+            return true
+        },
         flag("strict", "refuse what Apple accepts and then may not deliver (see warnings in the journal)") {
             $0.isStrict = true
         },
@@ -159,12 +211,6 @@ package struct SimulatorOption: Sendable {
             options, value in
             guard let length = Int(value), (1...512).contains(length) else { return false }
             options.minimumTokenLength = length
-            return true
-        },
-        SimulatorOption(name: "channel-limit", argument: "N", summary: "channels of an app and environment (10000)") {
-            options, value in
-            guard let limit = Int(value), (0...1_000_000).contains(limit) else { return false }
-            options.channelLimit = limit
             return true
         },
         text("journal", "FILE", "append one JSON line for each request and connection") { $0.journalPath = $1 },

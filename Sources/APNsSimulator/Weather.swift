@@ -41,6 +41,13 @@ package struct Weather: Sendable {
     /// How far the simulator's calendar is ahead.
     package var clockOffset = Duration.zero
 
+    /// Whether the apps may have channels at all.
+    package var hasBroadcasts = true
+    /// How many channels an app may have in an environment.
+    package var channelLimit = 10_000
+    /// How somebody learns that his certificate is for the other environment.
+    package var wrongEnvironmentBy = WrongEnvironmentForm.answer
+
     // MARK: Connections
 
     /// When the first SETTINGS frame is sent.
@@ -131,9 +138,34 @@ package enum AdmissionForm: String, Sendable, CaseIterable {
 package struct TLSFace: Hashable, Sendable {
     package var certificate = CertificateForm.good
     package var alpn = ALPNForm.http2
+    /// What all client certificates are held to be.
+    package var clients = ClientForm.good
+    /// How somebody learns that his certificate counts no more.
+    package var badCertificateBy = BadCertificateForm.alert
 
     /// A server as it should be.
     package init() {}
+}
+
+/// What client certificates are held to be, whatever they say.
+package enum ClientForm: String, Sendable, CaseIterable { case good, revoked, expired }
+
+/// How somebody learns that his certificate counts no more.
+package enum BadCertificateForm: String, Sendable, CaseIterable {
+    /// By a TLS alert in the handshake; where that is past, by an answer.
+    case alert
+    /// By GOAWAY instead of an answer.
+    case goAway = "goaway"
+    /// By 403 BadCertificate.
+    case answer
+}
+
+/// How somebody learns that his certificate is for the other environment.
+package enum WrongEnvironmentForm: String, Sendable, CaseIterable {
+    /// By 403 BadCertificateEnvironment.
+    case answer
+    /// By GOAWAY instead of an answer.
+    case goAway = "goaway"
 }
 
 /// What is agreed by ALPN.

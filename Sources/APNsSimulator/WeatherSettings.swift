@@ -18,7 +18,7 @@ package struct WeatherSetting: Sendable {
     package static func named(_ name: String) -> WeatherSetting? { table.first { $0.name == name } }
 
     /// All switches, in the order of `--help`.
-    package static let table: [WeatherSetting] = answers + streams + tokens + connections
+    package static let table: [WeatherSetting] = answers + streams + tokens + certificates + channels + connections
 
     private typealias Path<Value> = any WritableKeyPath<Weather, Value> & Sendable
 
@@ -50,7 +50,9 @@ package struct WeatherSetting: Sendable {
                 return true
             },
             show: { $0.levels.narrowed.map(String.init) ?? "off" }),
-        flag("refuse-in-flight", \.refusesInFlight, "a falling limit refuses the requests that wait for an answer"),
+        flag(
+            "refuse-in-flight", \.refusesInFlight,
+            "a falling limit resets what waits: REFUSED_STREAM, then STREAM_CLOSED"),
     ]
 
     private static let tokens: [WeatherSetting] = [
@@ -64,6 +66,21 @@ package struct WeatherSetting: Sendable {
             "BadEnvironmentKeyIdInToken instead of BadEnvironmentKeyInToken"),
         choice("wedge", \.wedge, "what follows an expired or too often changed provider token"),
         seconds("clock-offset-s", \.clockOffset, "the simulator's calendar is ahead by this (negative: behind)"),
+    ]
+
+    private static let certificates: [WeatherSetting] = [
+        choice("client-certificate", \.face.clients, "what all client certificates are held to be"),
+        choice(
+            "bad-certificate-by", \.face.badCertificateBy,
+            "how its owner learns it: TLS alert, GOAWAY or 403 BadCertificate"),
+        choice(
+            "wrong-environment-by", \.wrongEnvironmentBy,
+            "how BadCertificateEnvironment is said: 403, or GOAWAY with last stream 0"),
+    ]
+
+    private static let channels: [WeatherSetting] = [
+        flag("broadcast-feature", \.hasBroadcasts, "the apps may have channels; off: FeatureNotEnabled"),
+        count("channel-limit", \.channelLimit, "channels of an app and environment; beyond: CannotCreateChannelConfig"),
     ]
 
     private static let connections: [WeatherSetting] = [

@@ -32,6 +32,9 @@ import Telemetry
     var holdTimer: LoopTimer?
     private var isSettling = false
     var goAwayFault: HTTP2Fault?
+    /// The authorization that its requests have carried last, and since when.
+    private var carried: HTTP2SharedValue?
+    private var carriedSince = MonotonicTime(nanoseconds: 0)
     private var lastFill: UInt32 = 0
     /// Until when what the last fill brought may be sent.
     private var fillMayGo = MonotonicTime.distantFuture
@@ -128,6 +131,12 @@ import Telemetry
     /// Whether new requests may go over it at all.
     var isUsable: Bool { state == .open && !watchdog.isSuspicious }
 
+    /// Whether it must not carry this authorization, since it took up another one too short a while ago.
+    func isBarred(from authorization: HTTP2SharedValue?, at now: MonotonicTime) -> Bool {
+        guard let carried, let authorization, carried !== authorization else { return false }
+        return now.since(carriedSince) < configuration.authorizationHold
+    }
+
     /// When it counts as stuck if no answer comes: all streams that the peer allows wait, PING or not, and perhaps in vain.
     var stuckAt: MonotonicTime? {
         guard state == .open, let session, session.openStreams >= gate.limit else { return nil }
@@ -219,6 +228,7 @@ import Telemetry
                 drain(nil)
                 break
             }
+            if let authorization, carried !== authorization { (carried, carriedSince) = (authorization, now) }
         }
         if wasIdle && session.openStreams > 0 { startedWaiting() }
         settle()

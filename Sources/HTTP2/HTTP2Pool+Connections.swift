@@ -38,6 +38,15 @@ extension HTTP2Pool {
         wake()
     }
 
+    /// Lets connections go that may not carry the present authorization; others take their place.
+    func retireBarred() {
+        guard configuration.authorizationHold > .zero, let value = authorization?.authorization else { return }
+        for connection in connections where connection.state == .open && connection.isBarred(from: value, at: loop.now)
+        {
+            connection.drain(nil)
+        }
+    }
+
     // MARK: Opening
 
     /// Opens a connection if one is needed and allowed, or looks again later.

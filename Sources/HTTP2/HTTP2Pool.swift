@@ -229,6 +229,11 @@ package final class HTTP2Pool {
         guard table.queued > 0 else { return (0, nil) }
         let value = authorization?.authorization
         guard value != nil || authorization == nil else { return (0, nil) }
+        guard !connection.isBarred(from: value, at: loop.now) else {
+            // Not here, in the middle of its write: it is retired at the end of the turn.
+            wake()
+            return (0, nil)
+        }
         var allowance = connection.room
         if connections.count > 1 {
             // The least busy first: nobody runs ahead of another that has room by more than this.
@@ -291,6 +296,7 @@ extension HTTP2Pool: TurnHandler {
         guard !isClosed else { return }
         if !overdue.isEmpty { endOverdue() }
         if table.count == 0 && !isAccepting { return close() }
+        if table.queued > 0 { retireBarred() }
         evaluate()
         if table.queued > 0 {
             for connection in connections where connection.room > 0 { connection.offer() }

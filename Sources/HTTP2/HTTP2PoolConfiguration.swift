@@ -45,6 +45,9 @@ package struct HTTP2PoolConfiguration: Sendable {
     package var growAfter = Duration.milliseconds(100)
     /// Whether a connection carries one stream until the first 2xx (Apple: token authentication does).
     package var provesFirst = true
+    /// A connection that took its authorization up less than this ago is replaced instead of being given another (Apple refuses
+    /// what changes too often on one connection); zero: it may change at any time.
+    package var authorizationHold = Duration.zero
 
     package init(host: String, port: UInt16 = 443, tlsName: String? = nil) {
         self.host = host

@@ -41,29 +41,37 @@ package struct AppRoute: Sendable {
     package let served: ServedApp
     /// The way to each environment for which there is a credential.
     package let ways: [PushEnvironment: AppWay]
+    /// The way of pushes to channels, where it leads to another host than that of pushes to devices.
+    package let channelWays: [PushEnvironment: AppWay]
     /// The app's bundle id: its topic, but for the suffixes of the push types.
     package let bundleID: String
 
     /// Describes the way to Apple for one app.
-    package init(served: ServedApp, ways: [PushEnvironment: AppWay], bundleID: String) {
+    package init(
+        served: ServedApp, ways: [PushEnvironment: AppWay], channelWays: [PushEnvironment: AppWay] = [:],
+        bundleID: String
+    ) {
         self.served = served
         self.ways = ways
+        self.channelWays = channelWays
         self.bundleID = bundleID
     }
 
     /// Opens the way on one lane, or takes it in the place of the one that is open; nothing is connected before the first push.
     func open(over gateways: Gateways, stage: SendStage, _ settings: LaneSettings, _ logger: Logger) -> OpenRoute {
-        for environment in PushEnvironment.allCases {
-            let gateway = ways[environment].map(gateways.gateway)
-            // With the same gateway as before nothing changes.
-            let present = stage.feeds[FeedKey(served.name, environment)]
-            guard present?.gateway !== gateway else { continue }
-            let feed = gateway.map { gateway in
-                PushFeed(
-                    app: served.name, environment: environment, gateway: gateway, stage: stage, settings: settings,
-                    logger: logger)
+        for target in FeedKey.Target.allCases {
+            for environment in PushEnvironment.allCases {
+                let way = target == .devices ? ways[environment] : channelWays[environment]
+                let gateway = way.map(gateways.gateway)
+                // With the same gateway as before nothing changes.
+                let key = FeedKey(served.name, environment, target)
+                let present = stage.feeds[key]
+                guard present?.gateway !== gateway else { continue }
+                let feed = gateway.map { gateway in
+                    PushFeed(key, gateway: gateway, stage: stage, settings: settings, logger: logger)
+                }
+                stage.exchange(present, for: feed)
             }
-            stage.exchange(present, for: feed)
         }
         return OpenRoute(route: self, logger: logger)
     }
@@ -82,6 +90,7 @@ extension Gateways {
             configuration.responseFields = PushResult.responseFields
             // A certificate has proved who we are before the first request.
             configuration.provesFirst = way.token != nil
+            configuration.authorizationHold = ProviderToken.hold
             configuration.budget = budgets.budget(for: way, configuration)
             let pool = HTTP2Pool(
                 loop: loop, configuration: configuration, tls: way.tls, authorization: way.token, handler: stage,

@@ -48,6 +48,7 @@ extension Lane {
         for unit in units where !waiting.contains(ObjectIdentifier(unit)) {
             settling -= unit.count
             loads.letGo(unit)
+            heldUp.ended(unit.work.content.app, parked: unit.parked, of: unit.count)
         }
     }
 

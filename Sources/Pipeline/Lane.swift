@@ -46,6 +46,7 @@ actor Lane {
     var shares = ClaimShares()
     /// What is held of each app, on the wire or waiting to be written back.
     let loads = AppLoads()
+    var heldUp = HeldUpApps()
     /// All that is leased to this lane and known to it, from the answer to the claim until the database knows the end of it.
     var held: Set<UnitKey> = []
     var doubt = ClaimDoubt()

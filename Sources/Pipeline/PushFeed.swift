@@ -23,8 +23,7 @@ final class PushLine {
 
 /// The way of one app to one environment and the units that wait for it; loop-confined.
 final class PushFeed {
-    let app: String
-    let environment: PushEnvironment
+    let key: FeedKey
     let gateway: Gateway
     /// Pushes that were answered, or written in vain: what a living connection does.
     private(set) var progress: UInt64 = 0
@@ -44,12 +43,11 @@ final class PushFeed {
     private var lastLoss: MonotonicTime?
     private var random = Chance()
 
-    init(
-        app: String, environment: PushEnvironment, gateway: Gateway, stage: SendStage, settings: LaneSettings,
-        logger: Logger
-    ) {
-        self.app = app
-        self.environment = environment
+    var app: String { key.app }
+    var environment: PushEnvironment { key.environment }
+
+    init(_ key: FeedKey, gateway: Gateway, stage: SendStage, settings: LaneSettings, logger: Logger) {
+        self.key = key
         self.gateway = gateway
         self.stage = stage
         loop = stage.loop

@@ -11,16 +11,24 @@ import Telemetry
 extension SendStage {
     /// Adds the feed that carries an app's pushes to one environment.
     func attach(_ feed: PushFeed) {
-        feeds[FeedKey(feed.app, feed.environment)] = feed
+        feeds[feed.key] = feed
         appFeeds[feed.app, default: []].append(feed)
         feed.gateway.attach(feed)
         if !gateways.contains(where: { $0 === feed.gateway }) { gateways.append(feed.gateway) }
     }
 
+    /// The feed that carries a part of a unit.
+    func feed(for unit: UnitInWork, _ place: Int) -> PushFeed? {
+        let content = unit.work.content
+        let environment = unit.segments[place].environment
+        let own = content.channelID == nil ? nil : feeds[FeedKey(content.app, environment, .channels)]
+        return own ?? feeds[FeedKey(content.app, environment)]
+    }
+
     /// Takes a feed in the place of another: what waits goes over to it, what is on the wire ends where it is.
     func exchange(_ old: PushFeed?, for new: PushFeed?) {
         if let old {
-            feeds[FeedKey(old.app, old.environment)] = nil
+            feeds[old.key] = nil
             appFeeds[old.app]?.removeAll { $0 === old }
             failedFeeds.removeAll { $0 === old }
             if old.gateway.detach(old) { gateways.removeAll { $0 === old.gateway } }
@@ -29,7 +37,7 @@ extension SendStage {
         guard let old else { return }
         for unit in unitsInWork {
             for place in unit.segments.indices where unit.segments[place].feed === old {
-                unit.segments[place].feed = new
+                unit.segments[place].feed = feed(for: unit, place)
                 if unit.stopReason == nil { line(unit, up: place) }
             }
             endIfDecided(unit)

@@ -15,12 +15,17 @@ import Telemetry
 
 /// Which feed carries a push.
 struct FeedKey: Hashable {
+    /// What pushes go to; channels may be at a host of their own.
+    enum Target: CaseIterable { case devices, channels }
+
     let app: String
     let environment: PushEnvironment
+    let target: Target
 
-    init(_ app: String, _ environment: PushEnvironment) {
+    init(_ app: String, _ environment: PushEnvironment, _ target: Target = .devices) {
         self.app = app
         self.environment = environment
+        self.target = target
     }
 }
 
@@ -93,7 +98,7 @@ final class SendStage: HTTP2RequestHandler {
         if unit.work.key.batch > 0 { batchesInWork += 1 }
         unit.checkpointAt = loop.now.advanced(by: checkpointInterval)
         for place in unit.segments.indices {
-            unit.segments[place].feed = feeds[FeedKey(unit.work.content.app, unit.segments[place].environment)]
+            unit.segments[place].feed = feed(for: unit, place)
         }
         unit.progressAtRenewal = progress(of: unit)
         if givenUp[unit.work.key.notification] != nil { unit.stop(.hopeless) }

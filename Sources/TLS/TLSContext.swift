@@ -54,6 +54,9 @@ package enum TLSTrust: Sendable, Equatable {
     }
 }
 
+/// As what a server refuses every client certificate, however good it is; the client is told by the alert that belongs to it.
+package enum ClientRefusal: Sendable { case revoked, expired }
+
 /// Settings of the connections that we accept.
 @safe package final class TLSServerContext: Sendable {
     nonisolated(unsafe) let pointer: OpaquePointer
@@ -62,11 +65,14 @@ package enum TLSTrust: Sendable, Equatable {
     /// A context for one identity.
     ///
     /// With `clientCA` (PEM), clients are asked for a certificate, and one that does not verify ends the handshake; a
-    /// client without one is let in. `alpn` is what we speak, best first; a client that offers none of it is served
+    /// client without one is let in; `clientsRefusedAs` lets nobody in who shows one. `alpn` is what we speak, best first; a client that offers none of it is served
     /// without ALPN, and with an empty list ALPN is off.
     ///
     /// - Throws: `certificate` or `trust`, naming the cause.
-    package init(identity: TLSIdentity, clientCA: [UInt8]? = nil, alpn: [String] = ["h2"]) throws(TLSError) {
+    package init(
+        identity: TLSIdentity, clientCA: [UInt8]? = nil, clientsRefusedAs refusal: ClientRefusal? = nil,
+        alpn: [String] = ["h2"]
+    ) throws(TLSError) {
         names = ProtocolNames(wireNames(alpn))
         unsafe pointer = try unsafe makeContext(TLS_server_method())
         unsafe SSL_CTX_set_num_tickets(pointer, 0)
@@ -78,7 +84,11 @@ package enum TLSTrust: Sendable, Equatable {
         guard try unsafe addAuthorities(clientCA, to: pointer) > 0 else {
             throw TLSError(.trust, "no CA certificate for clients given")
         }
-        unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
+        switch refusal {
+        case nil: unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
+        case .revoked: unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, refuseAsRevoked)
+        case .expired: unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, refuseAsExpired)
+        }
     }
 
     /// The same from PEM texts.
@@ -114,6 +124,16 @@ private func selectProtocol(
     guard agreed == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
     unsafe chosen.pointee = unsafe UnsafePointer(selected)
     return SSL_TLSEXT_ERR_OK
+}
+
+private func refuseAsRevoked(_: Int32, _ verification: OpaquePointer?) -> Int32 {
+    unsafe X509_STORE_CTX_set_error(verification, X509_V_ERR_CERT_REVOKED)
+    return 0
+}
+
+private func refuseAsExpired(_: Int32, _ verification: OpaquePointer?) -> Int32 {
+    unsafe X509_STORE_CTX_set_error(verification, X509_V_ERR_CERT_HAS_EXPIRED)
+    return 0
 }
 
 /// What clients and servers have in common: TLS 1.2 at least, forward secrecy and AEAD, partial writes, read-ahead.

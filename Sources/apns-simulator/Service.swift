@@ -19,6 +19,9 @@ final class Service: @unchecked Sendable {
         let home = unsafe getenv("HOME").map { unsafe String(cString: $0) }
         folder = try CredentialFolder(
             path: options.effectiveFolder(home: home), keyID: options.keyID, teamID: options.teamID)
+        for certificate in options.certificates {
+            try folder.issue(certificate, bundleID: options.effectiveBundleIDs.first ?? "")
+        }
         loop = try EventLoop(name: "simulator")
     }
 
@@ -68,7 +71,10 @@ final class Service: @unchecked Sendable {
                 try FileBytes.replace(file, with: Array(variables.utf8))
             }
         }
-        let urls = "production=\(simulator.url(.production)) sandbox=\(simulator.url(.sandbox))"
+        let urls =
+            "production=\(simulator.url(.production)) sandbox=\(simulator.url(.sandbox)) "
+            + "manage=\(simulator.url(.production, forManagement: true)) "
+            + "sandbox-manage=\(simulator.url(.sandbox, forManagement: true))"
         put("apns-simulator ready \(urls) pid=\(getpid())\n", on: STDOUT_FILENO)
     }
 
@@ -76,21 +82,24 @@ final class Service: @unchecked Sendable {
         let bundleID = options.effectiveBundleIDs.first ?? ""
         let common = [
             ("APNS_PRODUCTION_URL", simulator.url(.production)), ("APNS_SANDBOX_URL", simulator.url(.sandbox)),
-            ("APNS_MANAGE_URL", simulator.url(.production)), ("APNS_CA_PATH", folder.authorityPath),
+            ("APNS_MANAGE_URL", simulator.url(.production, forManagement: true)),
+            ("APNS_CA_PATH", folder.authorityPath),
             ("APNS_BUNDLE_ID", bundleID),
         ]
-        switch options.authentication {
-        case .token:
-            return common + [
+        var credentials: [(String, String)] = []
+        if options.authentication != .certificate {
+            credentials += [
                 ("APNS_KEY_PATH", folder.signingKeyPath), ("APNS_KEY_ID", folder.keyID),
                 ("APNS_TEAM_ID", folder.teamID),
             ]
-        case .certificate:
-            return common + [
+        }
+        if options.authentication != .token {
+            credentials += [
                 ("APNS_CERT_PATH", try folder.clientCertificate(bundleID: bundleID)),
                 ("APNS_CERT_PASSWORD", CredentialFolder.password),
             ]
         }
+        return common + credentials
     }
 
     private func sayCounts() { if let simulator { say("apns-simulator: \(simulator.counts)") } }

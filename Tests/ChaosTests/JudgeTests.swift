@@ -127,7 +127,7 @@ import Testing
         Doctored(4, "was held by a and by b") {
             $0.history.insert(.batch(1, at: 11, "leased", owner: "b"), at: 2)
         },
-        Doctored(4, "when nobody held it") { $0.requests[0].arrived = 30 },
+        Doctored(4, "when nobody held it") { $0.requests[0].arrived = 40 },
         Doctored(4, "when nobody held it") { $0.requests[0].arrived = 5 },
         Doctored(4, "when nobody held it") {
             // Booked by a checkpoint long before.
@@ -164,7 +164,7 @@ import Testing
             $0.health.end = 1000
         },
         Doctored(8, "batch 1 is ready") { $0.batches[0].state = "ready" },
-        Doctored(8, "back 16.0 s after") { $0.health.returns = [3, 16] },
+        Doctored(8, "back 31.0 s after") { $0.health.returns = [3, 31] },
     ]
 
     static let retirements = [

@@ -73,7 +73,7 @@ import Testing
         #expect(try other.claimBatches(rescue: true).isEmpty, "leases run")
         try database.psql(
             "UPDATE scheduled_notifications SET lease_until = now() - interval '10 s' WHERE lease_until IS NOT NULL")
-        #expect(try other.claimBatches(rescue: true, grace: "15 s").isEmpty, "grace")
+        #expect(try other.claimBatches(rescue: true, grace: "15 min").isEmpty, "grace")
         try loseLeases()
         try beat(worker)
         #expect(try other.claimBatches(rescue: false).isEmpty, "its owner lives")

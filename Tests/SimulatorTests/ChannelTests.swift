@@ -71,12 +71,13 @@ struct ChannelTests {
         #expect(all() == .listed([second]))
     }
 
-    @Test("have ids that follow from the seed") func seeds() throws {
-        let id = try create()
-        #expect(try ChannelTests().create() == id)
-        let other = try ChannelTests()
-        other.bench.judge = Judge(rules: bench.judge.rules, registry: other.bench.judge.registry, seed: 2)
-        #expect(try other.create() != id)
+    @Test("have the same ids for the same seed, others for another") func seeds() throws {
+        func ids(_ seed: UInt64) throws -> [String] {
+            bench.judge = Judge(rules: bench.judge.rules, registry: bench.judge.registry, seed: seed)
+            return try (0..<3).map { _ in try create() }
+        }
+        #expect(try ids(1) == ids(1))
+        #expect(try Set(ids(1)).isDisjoint(with: ids(2)))
     }
 
     @Test("belong to one environment") func environments() throws {
@@ -88,7 +89,7 @@ struct ChannelTests {
     }
 
     @Test("are as many as the limit says, and cannot be changed") func limits() throws {
-        bench.judge = Judge(rules: bench.judge.rules, registry: bench.judge.registry, channelLimit: 2)
+        bench.judge.weather.channelLimit = 2
         let id = try create(0)
         _ = try create()
         #expect(send("POST", path, [:], body(1))?.rejection == .cannotCreateChannel)
@@ -155,11 +156,53 @@ struct ChannelTests {
         #expect(push(["apns-channel-id": id], padding: rest + 1) == .payloadTooLarge)
     }
 
-    @Test("cannot start an activity: a warning, a refusal when strict") func starts() throws {
+    @Test("cannot start an activity") func starts() throws {
         let id = try create()
-        #expect(push(["apns-channel-id": id], event: "start") == nil)
-        #expect(bench.judge.tally.warned == 1)
-        bench.judge.rules.isStrict = true
         #expect(push(["apns-channel-id": id], event: "start") == .badRequestPayload)
+        #expect(bench.judge.tally.warned == 1)
+    }
+
+    @Test("are not sent what is no JSON") func broken() throws {
+        let id = try create()
+        for (body, reason) in [("", Rejection.payloadEmpty), ("[]", .badRequestPayload), ("{", .badRequestPayload)] {
+            let headers = ["apns-channel-id": id, "apns-push-type": "liveactivity", "apns-expiration": "0"]
+            #expect(send("POST", "/4/broadcasts/apps/\(appTopic)", headers, body)?.rejection == reason, "\(body)")
+        }
+    }
+
+    @Test("are no matter where the feature is not enabled") func feature() throws {
+        let id = try create()
+        bench.judge.weather.hasBroadcasts = false
+        #expect(send("POST", path, [:], body(1))?.rejection == .featureNotEnabled)
+        #expect(send("GET", "/1/apps/\(appTopic)/all-channels")?.rejection == .featureNotEnabled)
+        #expect(push(["apns-channel-id": id]) == .featureNotEnabled)
+        bench.judge.weather.hasBroadcasts = true
+        #expect(push(["apns-channel-id": id]) == nil)
+    }
+
+    @Test("meet passing faults, which leave nothing behind") func chance() throws {
+        bench.judge.weather.throttledShare = 1
+        #expect(send("POST", path, [:], body(1))?.rejection == .tooManyRequests)
+        bench.judge.weather.throttledShare = 0
+        #expect(all() == .listed([]))
+    }
+
+    @Test("are managed where the port says") func doors() throws {
+        func status(_ method: String, _ path: String, _ door: Door) -> Int? {
+            let fields = [":method": method, ":path": path, "authorization": bench.bearer]
+            let ruling = bench.judge.decide(
+                IncomingRequest(fields: fields.map { (name: $0.key, value: $0.value) }, body: []), by: door,
+                trust: &bench.trust, environment: .production,
+                at: RulingTime(
+                    monotonic: MonotonicTime(nanoseconds: 1), wallSeconds: Int64(Date().timeIntervalSince1970)))
+            if case .answer(let answer) = ruling.decision { return answer.status }
+            return nil
+        }
+        let list = "/1/apps/\(appTopic)/all-channels"
+        #expect(status("GET", list, .everything) == 200 && status("GET", list, .management) == 200)
+        #expect(status("GET", list, .pushes) == 404)
+        #expect(status("POST", "/3/device/\(deviceToken())", .management) == 404)
+        #expect(status("POST", "/4/broadcasts/apps/\(appTopic)", .management) == 404)
+        #expect(status("POST", "/4/broadcasts/apps/\(appTopic)", .pushes) == 400)
     }
 }

@@ -71,7 +71,7 @@ struct JournalTests {
     func connections(command: String, cause: String) async throws {
         try await SimulatorProcess.run { simulator in
             let curl = try CurlSender(simulator)
-            async let answer = curl.send(magicToken("00aa"), timeout: 20)
+            async let answer = curl.send(magicToken("00aa"), timeout: 60)
             try await simulator.wait(for: .held, atLeast: 1)
             try await simulator.control(command)
             _ = try await answer

@@ -22,7 +22,7 @@ func runCommand(_ path: URL, _ arguments: [String]) async throws -> CommandResul
     async let text = readAll(output.reader)
     async let complaints = readAll(errors.reader)
     let (first, second) = await (text, complaints)
-    let code = await process.end(within: .seconds(60))
+    let code = await process.end(within: .seconds(180))
     return CommandResult(output: first, errors: second, code: code)
 }
 
@@ -59,7 +59,7 @@ struct CurlSender {
     func send(
         _ token: String, to url: String? = nil, headers: [String] = [],
         body: String = "{\"aps\":{\"alert\":\"Hello\"}}",
-        bearer: String? = nil, timeout: Int = 10
+        bearer: String? = nil, timeout: Int = 60
     ) async throws -> CurlAnswer {
         let bearer = try bearer ?? signer.bearer()
         let result = try await runCommand(
@@ -71,6 +71,29 @@ struct CurlSender {
                 ]
                 + headers.flatMap { ["--header", $0] } + ["\(url ?? simulator.productionURL)/3/device/\(token)"])
         return CurlSender.read(result)
+    }
+
+    /// Sends any request over a connection of its own, signed by a certificate (a .pem with both halves) or by the key.
+    func request(
+        _ method: String, _ url: String, headers: [String] = [], body: String = "", certificate: String? = nil,
+        timeout: Int = 60
+    ) async throws -> CurlAnswer {
+        let credential =
+            try certificate.map { ["--cert", $0] } ?? ["--header", "authorization: \(try signer.bearer())"]
+        let result = try await runCommand(
+            URL(fileURLWithPath: "/usr/bin/curl"),
+            ["--silent", "--http2", "--include", "--max-time", "\(timeout)", "--cacert", simulator.authorityPath]
+                + ["--request", method] + credential + (body.isEmpty ? [] : ["--data-binary", body])
+                + headers.flatMap { ["--header", $0] } + [url])
+        return CurlSender.read(result)
+    }
+
+    /// Sends a push that gets no answer, and breaks the connection off once the simulator holds it.
+    func sendInVain(_ token: String, to url: String? = nil) async throws -> CurlAnswer {
+        async let answer = send(token, to: url, timeout: 120)
+        try await simulator.wait(for: .held, atLeast: 1, within: .seconds(60))
+        try await simulator.control("finish")
+        return try await answer
     }
 
     private static func read(_ result: CommandResult) -> CurlAnswer {
@@ -92,7 +115,7 @@ struct CurlSender {
 }
 
 /// Sends several pushes at once over one connection by nghttp and returns the frames that it saw, one a line.
-func nghttp(_ simulator: SimulatorProcess, tokens: [String], bearer: String, timeout: Int = 10) async throws -> [String]
+func nghttp(_ simulator: SimulatorProcess, tokens: [String], bearer: String, timeout: Int = 60) async throws -> [String]
 {
     let body = simulator.folder + "/nghttp-body"
     try Data("{\"aps\":{\"alert\":\"Hello\"}}".utf8).write(to: URL(fileURLWithPath: body))

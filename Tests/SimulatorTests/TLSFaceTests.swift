@@ -20,6 +20,7 @@ struct TLSFaceTests {
             #expect(try await curl.send(deviceToken("a1")).status == 200)
             try await simulator.set("admission", "silent")
             #expect(try await curl.send(deviceToken("a1"), timeout: 1).code == 28)
+            try await simulator.wait(for: .knocks, atLeast: 5)
             counts = try await simulator.counts()
             #expect(counts.knocks == 5 && counts.requests == 1)
         }
@@ -75,7 +76,7 @@ struct TLSFaceTests {
         try await runCommand(
             URL(fileURLWithPath: "/usr/bin/curl"),
             [
-                "--silent", "--show-error", "--http2", "--max-time", "20", "--cacert", curl.simulator.authorityPath,
+                "--silent", "--show-error", "--http2", "--max-time", "60", "--cacert", curl.simulator.authorityPath,
                 "--data", "{\"aps\":{\"alert\":\"Hello\"}}", "--header", "authorization: \(try curl.signer.bearer())",
                 "--header", "apns-topic: \(appTopic)", "\(curl.simulator.productionURL)/3/device/\(token)",
             ])

@@ -20,6 +20,10 @@ import Testing
             openssl pkcs12 -export -inkey key.pem -in cert.pem -certfile ca.pem -passout pass:secret -out new.p12
             openssl pkcs12 -export -legacy -inkey key.pem -in cert.pem -passout pass:secret -out old.p12
             openssl pkcs12 -export -inkey key.pem -in cert.pem -passout pass: -out open.p12
+            openssl pkcs12 -export -nomac -inkey key.pem -in cert.pem -passout pass:secret -out nomac.p12
+            openssl pkcs12 -export -legacy -nomac -inkey key.pem -in cert.pem -passout pass:secret -out oldnomac.p12
+            openssl pkcs8 -topk8 -in key.pem -provider legacy -provider default -v1 PBE-SHA1-RC2-40 -passout pass:secret -out rc2-key.pem
+            openssl rsa -in key.pem -des -provider legacy -provider default -passout pass:secret -traditional -out des-key.pem 2>/dev/null
             openssl pkcs12 -export -nokeys -in cert.pem -passout pass:secret -out keyless.p12
             openssl pkcs8 -topk8 -in key.pem -passout pass:secret -out locked-key.pem
             openssl rsa -in key.pem -aes128 -passout pass:secret -traditional -out oldlocked-key.pem 2>/dev/null
@@ -29,6 +33,8 @@ import Testing
             cat cert.pem rsa-key.pem > rsa.pem
             cat cert.pem locked-key.pem > locked.pem
             cat oldlocked-key.pem cert.pem > oldlocked.pem
+            cat cert.pem rc2-key.pem > rc2.pem
+            cat cert.pem des-key.pem > des.pem
             cat cert.pem other.pem > foreign.pem
             head -c 700 new.p12 > cut.p12
             head -c 1000 both.pem > cut.pem
@@ -48,7 +54,7 @@ import Testing
         arguments: [
             ("new.p12", "secret"), ("old.p12", "secret"), ("open.p12", ""), ("open.p12", nil), ("both.pem", nil),
             ("both.pem", "not needed"), ("mixed.pem", nil), ("rsa.pem", nil), ("locked.pem", "secret"),
-            ("oldlocked.pem", "secret"),
+            ("oldlocked.pem", "secret"), ("nomac.p12", "secret"), ("oldnomac.p12", "secret"),
         ] as [(String, String?)])
     func loads(_ name: String, _ password: String?) throws {
         let identity = try load(name, password)
@@ -70,6 +76,9 @@ import Testing
             ("cert.pem", nil, "no private key"), ("key.pem", nil, "holds no certificate"),
             ("foreign.pem", nil, "belongs to none of the certificates"), ("cut.p12", "secret", "damaged"),
             ("cut.pem", nil, "no "), ("empty", nil, "holds no certificate"), ("request", nil, "holds no certificate"),
+            ("nomac.p12", "wrong", "the password does not open it"), ("nomac.p12", nil, "it needs a password"),
+            ("oldnomac.p12", "wrong", "the password does not open it"),
+            ("rc2.pem", "secret", "old cipher: convert"), ("des.pem", "secret", "old cipher: convert"),
             ("nowhere.p12", nil, "No such file"),
         ] as [(String, String?, String)])
     func refusal(_ name: String, _ password: String?, _ words: String) throws {

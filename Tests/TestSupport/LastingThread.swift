@@ -57,15 +57,18 @@ extension ChildProcess {
     ///   - account: options of setpriv that give up root, if need be.
     ///   - environment: the whole environment; nil: ours.
     ///   - errors: descriptor for standard error; nil: /dev/null.
+    ///   - output: descriptor for standard output; nil: /dev/null.
+    ///   - signal: what ends it; one with children of its own wants a chance to end them.
     /// - Returns: the process.
     /// - Throws: when it cannot be started.
     static func mortal(
-        _ command: [String], account: [String] = [], environment: [String: String]? = nil, errors: Int32? = nil
+        _ command: [String], account: [String] = [], environment: [String: String]? = nil, errors: Int32? = nil,
+        output: Int32? = nil, by signal: String = "KILL"
     ) throws -> ChildProcess {
         try LastingThread.shared.run {
             try ChildProcess(
-                "/usr/bin/setpriv", ["--pdeathsig", "KILL"] + account + ["--"] + command, environment: environment,
-                errors: errors)
+                "/usr/bin/setpriv", ["--pdeathsig", signal] + account + ["--"] + command, environment: environment,
+                output: output, errors: errors)
         }
     }
 }

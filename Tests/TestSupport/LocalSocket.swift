@@ -53,6 +53,18 @@ enum LocalSocket {
         return nil
     }
 
+    /// Whether somebody listens on a port.
+    static func isOpen(_ port: Int) -> Bool {
+        guard let descriptor = connected(to: port) else { return false }
+        defer { close(descriptor) }
+        // Whatever was refused is known by then.
+        var state = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        var error: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        return poll(&state, 1, 5000) == 1 && getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0
+            && error == 0
+    }
+
     /// Closes a connection so that the other side gets RST.
     static func reset(_ descriptor: Int32) {
         var hard = linger(l_onoff: 1, l_linger: 0)

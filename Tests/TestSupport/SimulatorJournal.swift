@@ -29,6 +29,8 @@ package struct SimulatedRequest: Decodable, Sendable {
     package let reason: String?
     /// The `apns-id` of the answer.
     package let answerId: String?
+    /// The `apns-request-id` of an answer about channels, and the channel that was made.
+    package let answerRequestId, answerChannelId: String?
     /// The HTTP/2 error code of a stream without an answer.
     package let code: UInt32?
 
@@ -43,6 +45,8 @@ package struct SimulatedConnectionEvent: Decodable, Sendable {
     package let mono, wall: UInt64
     package let connection: Int
     package let environment: String
+    /// Of an opened connection: the fingerprint of the certificate that the sender showed.
+    package let certificate: String?
     package let requests: Int?
     package let cause: String?
     package let lastStream: Int32?

@@ -35,12 +35,9 @@ package final class TinyProxy {
     /// Starts it; it accepts connections when this returns.
     package func start() async throws {
         process = try ChildProcess.mortal(["/usr/bin/tinyproxy", "-d", "-c", "\(folder)/conf"])
-        let end = ContinuousClock.now + .seconds(20)
+        let end = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < end {
-            if let descriptor = LocalSocket.connected(to: port) {
-                close(descriptor)
-                return
-            }
+            if LocalSocket.isOpen(port) { return }
             try await Task.sleep(for: .milliseconds(20))
         }
         throw SimulatorFailure(description: "tinyproxy does not listen: \(log)")
@@ -49,7 +46,7 @@ package final class TinyProxy {
     /// Kills it, with all connections through it.
     package func stop() async {
         process?.signal(SIGKILL)
-        _ = await process?.end(within: .seconds(10))
+        _ = await process?.end(within: .seconds(60))
         process = nil
     }
 }

@@ -25,21 +25,27 @@ struct AppDraft: Sendable {
         "key_path": "APNS_KEY_PATH", "key_id": "APNS_KEY_ID", "team_id": "APNS_TEAM_ID",
         "cert_path": "APNS_CERT_PATH", "cert_password_path": CredentialLoader.certificatePasswordPath,
         "bundle_id": "APNS_BUNDLE_ID", "production_url": "APNS_PRODUCTION_URL", "sandbox_url": "APNS_SANDBOX_URL",
-        "manage_url": "APNS_MANAGE_URL", "proxy_url": "APNS_PROXY_URL", "ca_path": "APNS_CA_PATH",
+        "manage_url": "APNS_MANAGE_URL", "broadcast_url": APNsHosts.broadcastURL,
+        "proxy_url": "APNS_PROXY_URL", "ca_path": "APNS_CA_PATH",
     ]
     private static let wide: Set = [
         "APNS_PRODUCTION_URL", "APNS_SANDBOX_URL", "APNS_MANAGE_URL", "APNS_PROXY_URL", "APNS_CA_PATH",
     ]
 
+    /// Settings that the file alone can have.
+    private static let fileOnly: Set = [CredentialLoader.certificatePasswordPath, APNsHosts.broadcastURL]
+
     /// What holds for one environment alone: the whole of `variables` as it is there.
     private var environments: [PushEnvironment: AppDraft] = [:]
+    /// Those of them that say something of a key or a certificate, and not only where the channels are managed.
+    private var withCredential: Set<PushEnvironment> = []
 
     /// The app `default` as the environment describes it alone.
     init(_ environment: [String: String]) {
         name = "default"
         variables = environment
-        // Not a variable of the environment.
-        variables[CredentialLoader.certificatePasswordPath] = nil
+        // Not variables of the environment.
+        for name in Self.fileOnly { variables[name] = nil }
     }
 
     /// An app of the file.
@@ -60,7 +66,10 @@ struct AppDraft: Sendable {
         }
         let isOwn = app.settings["cert_path"] != nil || (name == "default" && environment["APNS_CERT_PATH"] != nil)
         if isOwn { dropKey(unless: app.settings, environment) }
-        for (place, settings) in app.environments { environments[place] = narrowed(settings) }
+        for (place, settings) in app.environments {
+            environments[place] = narrowed(settings)
+            if settings.keys.contains(where: { $0 != "manage_url" }) { withCredential.insert(place) }
+        }
     }
 
     /// An app that has a certificate of its own does not mean the key that stands there for all.
@@ -97,7 +106,7 @@ struct AppDraft: Sendable {
         _ environment: Settings
     ) {
         let own = app.settings[key]
-        if name == "default", let text = environment[variable] {
+        if name == "default", !Self.fileOnly.contains(variable), let text = environment[variable] {
             variables[variable] = text
         } else if let own {
             variables[variable] = own.text
@@ -115,13 +124,13 @@ struct AppDraft: Sendable {
 
     /// Everything that reads credentials of this app.
     var loaders: [CredentialLoader] {
-        let own = PushEnvironment.allCases.compactMap { environments[$0]?.loader }
+        let own = PushEnvironment.allCases.filter(withCredential.contains).compactMap { environments[$0]?.loader }
         return loader.hasCredential || own.isEmpty ? [loader] + own : own
     }
 
     /// Loads them.
     func credentials() throws(APNsError) -> APNsCredentials {
-        guard !environments.isEmpty else { return try loader.load() }
+        guard !withCredential.isEmpty else { return try loader.load() }
         let shared = loader.hasCredential ? try loader.load() : nil
         return try loader.credentials(
             production: try credential(.production) ?? shared?.production,
@@ -129,7 +138,7 @@ struct AppDraft: Sendable {
     }
 
     private func credential(_ environment: PushEnvironment) throws(APNsError) -> APNsCredential? {
-        guard let own = environments[environment] else { return nil }
+        guard withCredential.contains(environment), let own = environments[environment] else { return nil }
         let credential = try own.loader.credential()
         if case .certificate(let certificate) = credential, !certificate.environments.contains(environment) {
             throw APNsError(
@@ -143,10 +152,14 @@ struct AppDraft: Sendable {
     func hosts() throws(APNsError) -> APNsHosts {
         var hosts = try APNsHosts(variables, names: places)
         if let own = environments[.production] {
-            hosts.productionManagement = try APNsHosts(own.variables, names: own.places).productionManagement
+            let narrow = try APNsHosts(own.variables, names: own.places)
+            hosts.productionManagement = narrow.productionManagement
+            hosts.productionBroadcast = narrow.productionBroadcast
         }
         if let own = environments[.sandbox] {
-            hosts.sandboxManagement = try APNsHosts(own.variables, names: own.places).sandboxManagement
+            let narrow = try APNsHosts(own.variables, names: own.places)
+            hosts.sandboxManagement = narrow.sandboxManagement
+            hosts.sandboxBroadcast = narrow.sandboxBroadcast
         }
         return hosts
     }

@@ -43,15 +43,17 @@ struct ConfigurationFile: Equatable {
 
     /// Keys that may stand beside `apps` and in an app.
     static let sharedKeys = [
-        "key_path", "key_id", "team_id", "max_lateness", "production_url", "sandbox_url", "manage_url", "proxy_url",
-        "ca_path",
+        "key_path", "key_id", "team_id", "max_lateness", "production_url", "sandbox_url", "manage_url", "broadcast_url",
+        "proxy_url", "ca_path",
     ]
     /// Keys of an app.
     ///
     /// A certificate is for one.
     static let appKeys = ["name", "bundle_id", "cert_path", "cert_password_path"] + sharedKeys
-    /// Keys of an environment of an app: credentials that are good for one only, and the host of its channels.
-    static let environmentKeys = ["key_path", "key_id", "team_id", "cert_path", "cert_password_path", "manage_url"]
+    /// Keys of an environment of an app: credentials that are good for one only, and the hosts of its channels.
+    static let environmentKeys = [
+        "key_path", "key_id", "team_id", "cert_path", "cert_password_path", "manage_url", "broadcast_url",
+    ]
     /// Files, named from where the configuration file lies.
     private static let pathKeys: Set = ["key_path", "cert_path", "cert_password_path", "ca_path"]
 

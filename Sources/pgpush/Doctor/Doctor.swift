@@ -114,7 +114,10 @@ struct Doctor {
                     checks.append(missing)
                 }
                 for environment in PushEnvironment.allCases {
-                    Self.add(draft.name, environment, hosts[environment], trust.path, proxy, to: &goals)
+                    let (devices, channels) = (hosts[environment], hosts.broadcast(environment))
+                    for endpoint in devices == channels ? [devices] : [devices, channels] {
+                        Self.add(draft.name, environment, endpoint, trust.path, proxy, to: &goals)
+                    }
                 }
             } catch {
                 checks.append(.fail("addresses", CommandFailure(error)))
