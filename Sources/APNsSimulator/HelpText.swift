@@ -59,6 +59,8 @@ package enum HelpText {
           there are 1000 streams from the start. Topics and environments stand in it as in Apple's own: MissingTopic without
           apns-topic, unless there is but one; TopicDisallowed for one that is not listed, and for location, which needs a
           token; BadCertificateEnvironment. One that has expired, or is from elsewhere, ends the TLS handshake by an alert.
+          Unless topics are named, those of all push types of the app are listed but location. MDM has certificates of its own:
+          --issue name=mdm,topics=com.apple.mgmt.External.1234.
 
         """
 

@@ -70,6 +70,7 @@ enum pgpush_pkcs12_result {
     PGPUSH_PKCS12_NO_KEY,
     PGPUSH_PKCS12_NO_CERTIFICATE,
     PGPUSH_PKCS12_NO_LEGACY,
+    PGPUSH_PKCS12_NO_MAC,
 };
 
 static inline int pgpush_pkcs12_write(PKCS12 *file, const char *password, BIO *output) {
@@ -82,8 +83,7 @@ static inline int pgpush_pkcs12_write(PKCS12 *file, const char *password, BIO *o
         password = NULL;
     }
     if (!PKCS12_parse(file, password, &key, &certificate, &others)) {
-        // Where there is no code to check the password by, what it yields is no good.
-        return pgpush_err_take_unsupported() || PKCS12_mac_present(file) ? PGPUSH_PKCS12_CIPHER : PGPUSH_PKCS12_PASSWORD;
+        return PKCS12_mac_present(file) ? PGPUSH_PKCS12_CIPHER : PGPUSH_PKCS12_NO_MAC;
     }
     int result = PGPUSH_PKCS12_READ;
     if (key == NULL) result = PGPUSH_PKCS12_NO_KEY;

@@ -109,6 +109,11 @@ extension TLSIdentity {
                 is encrypted with an old cipher, and OpenSSL's legacy provider is not installed: convert it by \
                 'openssl pkcs12 -legacy -in FILE -nodes -out FILE.pem' where it is
                 """)
+        case PGPUSH_PKCS12_NO_MAC:
+            throw TLSError(
+                .certificate,
+                "has no check sum (MAC), which OpenSSL wants: convert it by 'openssl pkcs12 -nomacver -in FILE -nodes -out FILE.pem'"
+            )
         case PGPUSH_PKCS12_CIPHER:
             throw TLSError(
                 .certificate,

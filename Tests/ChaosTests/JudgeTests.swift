@@ -157,7 +157,7 @@ import Testing
         },
         Doctored(5, "2 requests came later") {
             $0.notifications[1].status = "cancelled"
-            $0.deeds.cancels = [Deeds.Cancel(notification: 2, answer: "cancelling", returned: 2, isHeard: true)]
+            $0.deeds.cancels = [Deeds.Cancel(notification: 2, answer: "cancelling", returned: -1, isHeard: true)]
         },
         Doctored(8, "notification 1 is sending") {
             $0.notifications[0].status = "sending"
@@ -207,8 +207,8 @@ import Testing
             $0.requests.append(.to(Push(notification: 1, device: 1), "t1", outcome: "refused"))
         },
         Doctored(4, "what the network held back") {
-            $0.requests[0].arrived = 30
-            $0.deeds.delays = [8...15]
+            $0.requests[0].arrived = 40
+            $0.deeds.delays = [8...25]
         },
         Doctored(5, "requests soon after a cancel") {
             $0.notifications[1].status = "cancelled"

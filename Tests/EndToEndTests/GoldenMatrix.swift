@@ -96,6 +96,13 @@ import Testing
         try await compare("certificate", Self.plain, ["--auth", "certificate"])
     }
 
+    @Test("with the certificate of a device management, whose topic is its own, arrives as the file says")
+    func byManagementCertificate() async throws {
+        try await compare(
+            "management", Self.plain.filter { $0.name == "mdm" } + Self.variants.filter { $0.name == "mdm, raw" },
+            ["--auth", "certificate", "--bundle-id", "com.apple.mgmt.External.1234"])
+    }
+
     /// Sends all to a device in each environment and compares what the simulator saw with the file.
     private func compare(_ file: String, _ forms: [Form], _ options: [String] = []) async throws {
         try await Rig.run(simulator: ["--strict"] + options) { rig in

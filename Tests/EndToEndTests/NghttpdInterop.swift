@@ -65,7 +65,11 @@ import Testing
                     #expect((1..<600).contains(before.count), "in the middle: \(before.count)")
                     #expect(try rig.row(id) == NotificationRow("sent", 600, accepted: 600))
                     let expected = try rig.column("SELECT apns_id(\(id), id) FROM devices")
-                    #expect(Difference(expected: expected, seen: server.answered(200)) == .none)
+                    let seen = Difference(expected: expected, seen: server.answered(200))
+                    #expect(seen.missing == [])
+                    // A proxy that was slow takes answers with it that it has not passed on: of the streams of two connections.
+                    #expect(seen.surplus.count <= (isProxied ? 200 : 0), "\(seen)")
+                    #expect(Set(seen.surplus).isSubset(of: before))
                 }
             }
         }

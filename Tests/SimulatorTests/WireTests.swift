@@ -137,7 +137,7 @@ struct WireTests {
 
             try await simulator.control("forget")
             async let magic = nghttp(simulator, tokens: [magicToken("00aa"), magicToken("06bb")], bearer: bearer)
-            try await simulator.wait(for: .unanswered, atLeast: 1)
+            try await simulator.wait(for: .requests, atLeast: 2)
             try await simulator.control("close")
             #expect(resets(in: try await magic).values.map(\.self) == [both])
         }

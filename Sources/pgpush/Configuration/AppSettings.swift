@@ -68,7 +68,7 @@ struct AppDraft: Sendable {
         if isOwn { dropKey(unless: app.settings, environment) }
         for (place, settings) in app.environments {
             environments[place] = narrowed(settings)
-            if settings.keys.contains(where: { $0 != "manage_url" }) { withCredential.insert(place) }
+            if settings.keys.contains(where: { !$0.hasSuffix("_url") }) { withCredential.insert(place) }
         }
     }
 
