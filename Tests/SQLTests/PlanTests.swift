@@ -12,6 +12,13 @@ import Testing
         database = try .make()
         worker = QueueWorker(database)
         worker.limits = "{500}"
+        // On an older server a worker that has just come looks for what is certainly lost, which is another plan; how old this one
+        // is depends on how long the other suites take.
+        try database.psql(
+            """
+            CREATE OR REPLACE FUNCTION pgpush_server_started() RETURNS timestamptz LANGUAGE sql STABLE
+            SET search_path = public, pg_temp AS $$ SELECT now() $$
+            """)
     }
 
     private static let rows = 120_000
@@ -77,6 +84,8 @@ import Testing
         try atMost(200, 600) { try worker.settle(batches.map { Outcome(unit: $0, accepted: 500) }) }
         try atMost(200, 100) { try worker.finalise(batches[0].notification) }
         try atMost(20, 60) { try worker.nextDue() }
+        // Each count ends at its limit, however much is due.
+        try atMost(1_000, 2_000) { try worker.session.run("SELECT * FROM queue_figures('{default}', 100)") }
         // Only what is in work is looked at: 500 singles.
         try atMost(2_000, 2_500) { try worker.claimBatches(rescue: true) }
         try atMost(2_000, 2_500) { try worker.sweep() }
