@@ -36,6 +36,7 @@ let package = Package(
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "CMicrohttpd", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
 
         // Foundations: no word of pushing in them.
         module("Telemetry", uses: ["CLinux"]),
@@ -53,13 +54,16 @@ let package = Package(
         module("PushStore", uses: ["PushModel", "Schema", "Postgres", "Reactor", "Telemetry"]),
         module("Pipeline", uses: ["PushModel", "APNs", "PushStore", "HTTP2", "Postgres", "Reactor", "Telemetry"]),
 
+        // What an operator's tools ask over HTTP; it is handed its pages.
+        module("Admin", uses: ["CMicrohttpd", "Reactor", "Telemetry"]),
+
         // The double of Apple's service: an independent reading of Apple's rules, so it may not use APNs.
         module("APNsSimulator", uses: ["HTTP2", "TLS", "Reactor", "Telemetry"]),
 
         .executableTarget(
             name: "pgpush",
             dependencies: [
-                "CLinux", "Pipeline", "PushStore", "APNs", "PushModel", "HTTP2", "Postgres", "TLS", "Reactor",
+                "CLinux", "Admin", "Pipeline", "PushStore", "APNs", "PushModel", "HTTP2", "Postgres", "TLS", "Reactor",
                 "Telemetry",
             ],
             swiftSettings: strict),
@@ -90,7 +94,8 @@ let package = Package(
         suite("HTTP2Tests", uses: ["HTTP2", "TLS", "Reactor", "TestSupport"]),
         suite("PushModelTests", uses: ["PushModel", "ExpectedAnswers", "TestSupport"]),
         suite("APNsTests", uses: ["APNs", "PushModel", "HTTP2", "TLS", "Telemetry", "TestSupport"]),
-        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "HTTP2", "Reactor"]),
+        suite("PipelineTests", uses: ["Pipeline", "PushStore", "PushModel", "HTTP2", "Reactor", "Telemetry"]),
+        suite("AdminTests", uses: ["Admin", "Reactor", "Telemetry", "TestSupport"]),
         suite("SQLTests", uses: ["TestSupport"]),
         suite("SimulatorTests", uses: ["APNsSimulator", "HTTP2", "TLS", "Reactor", "Telemetry", "TestSupport"]),
         suite("ChaosTests", uses: ["TestSupport"]),

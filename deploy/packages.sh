@@ -47,5 +47,5 @@ require_swift() {
 }
 
 # What building needs, and what running a private cluster needs.
-build_packages=(libpq-dev libssl-dev libnghttp2-dev pkg-config)
+build_packages=(libpq-dev libssl-dev libnghttp2-dev libmicrohttpd-dev pkg-config)
 cluster_packages=(postgresql postgresql-client ca-certificates openssl)

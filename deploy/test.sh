@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 
 require_swift
 install_packages "${build_packages[@]}" "${cluster_packages[@]}" pgbouncer nghttp2-client curl util-linux faketime tinyproxy \
-    nginx-light nghttp2-server
+    nginx-light nghttp2-server python3-prometheus-client
 
 chaos=no
 if [ "${1:-}" = chaos ]; then

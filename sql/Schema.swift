@@ -51,6 +51,7 @@ package enum Schema {
         File("pauses", PackageResources.pauses_sql),
         File("prepare_notification", PackageResources.prepare_notification_sql),
         File("prune", PackageResources.prune_sql),
+        File("queue_figures", PackageResources.queue_figures_sql),
         File("refuse", PackageResources.refuse_sql),
         File("register_device", PackageResources.register_device_sql),
         File("render_payload", PackageResources.render_payload_sql),

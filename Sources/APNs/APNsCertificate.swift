@@ -45,9 +45,6 @@ package struct APNsCertificate: Sendable {
         return left >= 0 ? left / 86_400 : (left - 86_399) / 86_400
     }
 
-    /// Whether it is valid at a time (Unix seconds).
-    package func isValid(at now: Int64) -> Bool { notBefore <= now && now < notAfter }
-
     private static let apple = "1.2.840.113635.100.6.3."
 
     private static func topics(_ identity: TLSIdentity, _ facts: CertificateFacts) -> [String] {

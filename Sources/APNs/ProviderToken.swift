@@ -93,6 +93,9 @@ package final class ProviderToken: HTTP2AuthorizationSource, Sendable {
         throw APNsError(.signing, "key \(key.keyID)", "cannot sign a provider token")
     }
 
+    /// Id of the key that signs it; not a secret.
+    package var keyID: String { key.keyID }
+
     /// Number of the present token since the start of the process; 0 before the first.
     package var generation: UInt64 { state.withLock { $0.plan.generation } }
 

@@ -60,6 +60,9 @@ package struct PushResult: Sendable, Equatable {
         self.init(verdict: verdict, status: 0, reason: PushResult.word(fault.code), retryAfter: nil)
     }
 
+    /// All that can stand in the ledger instead of Apple's reason.
+    package static let words: Set<String> = ["NoAnswer", "ConnectionLost", "Unsendable", "Withdrawn", "NotReachable"]
+
     /// What stands in the ledger instead of Apple's reason.
     private static func word(_ code: HTTP2Fault.Code) -> String {
         switch code {

@@ -21,6 +21,16 @@ static inline void pgpush_ignore_sigpipe(void) { signal(SIGPIPE, SIG_IGN); }
 static inline int pgpush_err_reason(unsigned long code) { return ERR_GET_REASON(code); }
 static inline int pgpush_err_library(unsigned long code) { return ERR_GET_LIB(code); }
 
+// Whether something in the error queue is an algorithm that this library context does not have; empties the queue.
+static inline int pgpush_err_take_unsupported(void) {
+    int found = 0;
+    for (unsigned long code; (code = ERR_get_error()) != 0;) {
+        int reason = ERR_GET_REASON(code);
+        if (reason == ERR_R_UNSUPPORTED || (ERR_GET_LIB(code) == ERR_LIB_PEM && reason == PEM_R_UNSUPPORTED_ENCRYPTION)) found = 1;
+    }
+    return found;
+}
+
 static inline EVP_PKEY *pgpush_generate_p256(void) { return EVP_EC_gen("P-256"); }
 
 static inline long pgpush_bio_data(BIO *bio, char **data) { return BIO_get_mem_data(bio, data); }
@@ -60,6 +70,7 @@ enum pgpush_pkcs12_result {
     PGPUSH_PKCS12_NO_KEY,
     PGPUSH_PKCS12_NO_CERTIFICATE,
     PGPUSH_PKCS12_NO_LEGACY,
+    PGPUSH_PKCS12_NO_MAC,
 };
 
 static inline int pgpush_pkcs12_write(PKCS12 *file, const char *password, BIO *output) {
@@ -71,7 +82,9 @@ static inline int pgpush_pkcs12_write(PKCS12 *file, const char *password, BIO *o
         if (password[0] != 0 || !PKCS12_verify_mac(file, NULL, 0)) return PGPUSH_PKCS12_PASSWORD;
         password = NULL;
     }
-    if (!PKCS12_parse(file, password, &key, &certificate, &others)) return PGPUSH_PKCS12_CIPHER;
+    if (!PKCS12_parse(file, password, &key, &certificate, &others)) {
+        return PKCS12_mac_present(file) ? PGPUSH_PKCS12_CIPHER : PGPUSH_PKCS12_NO_MAC;
+    }
     int result = PGPUSH_PKCS12_READ;
     if (key == NULL) result = PGPUSH_PKCS12_NO_KEY;
     if (certificate == NULL && result == PGPUSH_PKCS12_READ) result = PGPUSH_PKCS12_NO_CERTIFICATE;

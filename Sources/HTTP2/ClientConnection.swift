@@ -302,8 +302,11 @@ import Telemetry
             pool.wake()
         }
         if let goAway = events.goAway {
+            let isFirst = goAwayFault == nil
             drain(goAway.fault)
-            if !goAway.debugData.isEmpty {
+            if goAway.debugData.isEmpty {
+                if isFirst { pool.statistics.wordlessGoAways += 1 }
+            } else {
                 pool.onFarewell?(HTTP2Farewell(connection: number, debugData: goAway.debugData))
             }
         }

@@ -78,6 +78,8 @@ package struct HTTP2PoolSnapshot: Sendable {
     package var connectFailures: UInt64 = 0
     package var connectionsLost: UInt64 = 0
     package var goAways: UInt64 = 0
+    /// Connections that the peer closed with a GOAWAY that says nothing; of the others `onFarewell` hears.
+    package var wordlessGoAways: UInt64 = 0
     package var pingTimeouts: UInt64 = 0
     /// Streams that were sent again because the peer had certainly not processed them.
     package var resent: UInt64 = 0

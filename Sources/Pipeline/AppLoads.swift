@@ -12,6 +12,11 @@ final class AppLoads {
     /// How many apps the lane holds something of, with `app` as if it did.
     func active(with app: String) -> Int { loads.count + (loads[app] == nil ? 1 : 0) }
 
+    /// Devices of all apps together but those that `leaveOut` names.
+    func devices(but leaveOut: (String) -> Bool) -> Int {
+        loads.reduce(0) { leaveOut($1.key) ? $0 : $0 + $1.value.devices }
+    }
+
     /// A unit goes to the wire.
     func took(_ unit: UnitInWork) { change(unit, by: unit.count) }
 

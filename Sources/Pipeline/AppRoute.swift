@@ -95,7 +95,7 @@ extension Gateways {
             let pool = HTTP2Pool(
                 loop: loop, configuration: configuration, tls: way.tls, authorization: way.token, handler: stage,
                 logger: logger)
-            return Gateway(pool: pool, token: way.token, loop: loop)
+            return Gateway(pool: pool, token: way.token, loop: loop, name: GatewayName(way))
         }
     }
 }

@@ -8,6 +8,9 @@ import Reactor
 struct ClaimSchedule {
     /// After an empty claim never less than this.
     static let pause: Duration = .seconds(1)
+    /// The same for single users while others are being sent to: somebody whose time comes in the middle of a broadcast does not wait
+    /// a second on top, and what the broadcast asks for anyway hides the cost.
+    static let pauseWhileBusy: Duration = .milliseconds(250)
 
     private struct Place: Hashable {
         let kind: ClaimKind
@@ -15,8 +18,8 @@ struct ClaimSchedule {
     }
 
     private var asleep: [Place: MonotonicTime] = [:]
-    /// What was empty in this round of claims.
-    private var fresh: Set<Place> = []
+    /// What was empty in this round of claims, and for how long it is left alone.
+    private var fresh: [Place: Duration] = [:]
     /// How often something was said to be due: what was asked before the last time proves nothing any more.
     private(set) var wakes = 0
 
@@ -30,11 +33,12 @@ struct ClaimSchedule {
         apps.allSatisfy { app in ClaimKind.allCases.allSatisfy { !isAwake($0, app, at: now) } }
     }
 
-    /// A claim brought nothing of these apps.
-    mutating func foundNothing(_ kind: ClaimKind, _ apps: [String], at now: MonotonicTime) {
+    /// A claim brought nothing of these apps, in a lane that is busy with other work or is not.
+    mutating func foundNothing(_ kind: ClaimKind, _ apps: [String], isBusy: Bool = false, at now: MonotonicTime) {
+        let pause = isBusy && kind == .notifications ? Self.pauseWhileBusy : Self.pause
         for app in apps {
-            asleep[Place(kind: kind, app: app)] = now.advanced(by: Self.pause)
-            fresh.insert(Place(kind: kind, app: app))
+            asleep[Place(kind: kind, app: app)] = now.advanced(by: pause)
+            fresh[Place(kind: kind, app: app)] = pause
         }
     }
 
@@ -42,20 +46,20 @@ struct ClaimSchedule {
     mutating func foundWork(_ kind: ClaimKind, _ apps: [String]) {
         for app in apps {
             asleep[Place(kind: kind, app: app)] = nil
-            fresh.remove(Place(kind: kind, app: app))
+            fresh[Place(kind: kind, app: app)] = nil
         }
     }
 
     /// There may be some of this kind, whosever it is.
     mutating func foundWork(_ kind: ClaimKind) {
         asleep = asleep.filter { $0.key.kind != kind }
-        fresh = fresh.filter { $0.kind != kind }
+        fresh = fresh.filter { $0.key.kind != kind }
     }
 
     /// Each kind has been asked for: the pauses begin now, since in a round that took longer than a pause the first kind would be
     /// awake again before the last is asleep, and never everything idle.
     mutating func roundEnded(at now: MonotonicTime) {
-        for place in fresh { asleep[place] = now.advanced(by: Self.pause) }
+        for (place, pause) in fresh { asleep[place] = now.advanced(by: pause) }
         fresh.removeAll()
     }
 

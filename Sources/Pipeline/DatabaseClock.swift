@@ -11,7 +11,7 @@ enum DatabaseClock {
 
     /// Learns the difference; returns by how much the database is ahead.
     static func learn(databaseMicroseconds time: Int64) -> Duration {
-        let ahead = Duration.microseconds(time) - .seconds(SystemClock.unixSeconds)
+        let ahead = Duration.microseconds(time) - .microseconds(SystemClock.unixMicroseconds)
         set(ahead)
         return ahead
     }
@@ -20,5 +20,10 @@ enum DatabaseClock {
     static func set(_ ahead: Duration) { offset.withLock { $0 = ahead } }
 
     /// Seconds since 1970 by the database's clock.
-    static var unixSeconds: Int64 { SystemClock.unixSeconds + offset.withLock { $0 }.components.seconds }
+    static var unixSeconds: Int64 { unixMicroseconds / 1_000_000 }
+
+    /// The same in microseconds.
+    static var unixMicroseconds: Int64 {
+        SystemClock.unixMicroseconds + offset.withLock { $0 }.wholeNanoseconds / 1000
+    }
 }

@@ -12,6 +12,10 @@ import Reactor
 final class Gateway {
     let pool: HTTP2Pool
     private(set) var feeds: [PushFeed] = []
+    /// What it is called in metrics.
+    let name: GatewayName?
+    /// Farewells with words, by reason.
+    private var farewells: [String: UInt64] = [:]
     private let loop: EventLoop
     /// Nil where connections have a certificate.
     private let token: ProviderToken?
@@ -24,8 +28,9 @@ final class Gateway {
     private var faulty: Set<UInt32> = []
     private var replacing: LoopTimer?
 
-    init(pool: HTTP2Pool, token: ProviderToken?, loop: EventLoop) {
+    init(pool: HTTP2Pool, token: ProviderToken?, loop: EventLoop, name: GatewayName? = nil) {
         self.pool = pool
+        self.name = name
         self.token = token
         self.loop = loop
     }
@@ -48,6 +53,9 @@ final class Gateway {
         if let replacing { loop.cancel(replacing) }
         pool.close()
     }
+
+    /// States and counts at this moment.
+    var figures: GatewayFigures { GatewayFigures(pool.snapshot, farewells: farewells) }
 
     // MARK: Reach
 
@@ -134,6 +142,7 @@ final class Gateway {
     private func heard(_ words: HTTP2Farewell) {
         guard words.connection != farewell?.connection else { return }
         let said = Farewell(debugData: words.debugData)
+        farewells[ReasonLabel.farewell(said.reason), default: 0] += 1
         var repeats = 0
         if let last = farewell, last.reason == said.reason, last.answered == pool.answered {
             repeats = last.repeats + 1
@@ -177,6 +186,8 @@ final class Gateways {
     private var opened: [Key: Gateway] = [:]
     /// Those that no app uses any more, while they finish what they have.
     private var leaving: [Gateway] = []
+    /// What those have counted that are gone: a counter does not fall because a credential was changed.
+    private var gone: [GatewayName: GatewayFigures] = [:]
 
     /// `make` builds one that has not been opened yet.
     init(_ make: @escaping (AppWay) -> Gateway) { self.make = make }
@@ -193,7 +204,21 @@ final class Gateways {
     /// Closes all connections of the lane.
     func close() {
         for gateway in Array(opened.values) + leaving { gateway.close() }
+        for gateway in leaving { remember(gateway) }
         leaving = []
+    }
+
+    /// States and counts of all at this moment, by name.
+    var figures: [GatewayName: GatewayFigures] {
+        var figures = gone
+        for gateway in Array(opened.values) + leaving {
+            if let name = gateway.name { figures[name, default: GatewayFigures()] += gateway.figures }
+        }
+        return figures
+    }
+
+    private func remember(_ gateway: Gateway) {
+        if let name = gateway.name { gone[name, default: GatewayFigures()] += gateway.figures.closed }
     }
 
     /// Lets go of the gateways that no app uses any more.
@@ -210,6 +235,8 @@ final class Gateways {
         for gateway in leaving {
             await gateway.pool.drain(until: until)
             gateway.close()
+            // Unless the lane has ended meanwhile.
+            if leaving.contains(where: { $0 === gateway }) { remember(gateway) }
             leaving.removeAll { $0 === gateway }
         }
     }

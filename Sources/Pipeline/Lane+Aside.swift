@@ -48,12 +48,13 @@ extension Lane {
         for unit in units where !waiting.contains(ObjectIdentifier(unit)) {
             settling -= unit.count
             loads.letGo(unit)
+            heldUp.ended(unit.work.content.app, parked: unit.parked, of: unit.count)
         }
     }
 
     /// Waits twice as long each time, up to a minute.
     func waitForRepair(_ error: PostgresError, _ wait: inout Duration) async {
-        counters.counts.databaseErrors += 1
+        counters.failed(error)
         logger.error(
             "results cannot be written until somebody mends what the database names: a trigger, a right, a function",
             [.error: error.description, .sqlState: error.sqlState])

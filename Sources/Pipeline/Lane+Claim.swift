@@ -86,7 +86,8 @@ extension Lane {
                 // A claim that looks for the first app that has something says nothing about the others.
                 let isWhole = brought.isEmpty || kind == .batches || kind == .notifications
                 if schedule.wakes == wakes, isWhole {
-                    schedule.foundNothing(kind, names.filter { !brought.contains($0) }, at: .now())
+                    schedule.foundNothing(
+                        kind, names.filter { !brought.contains($0) }, isBusy: stage.devicesInWork > 0, at: .now())
                 }
             } catch {
                 if error.outcome == .unknown { doubt.arose(at: .now()) }
@@ -110,11 +111,15 @@ extension Lane {
             return []
         }
         let rooms = apps.map { ClaimShare(app: $0, limit: room(for: kind, of: $0.name)) }
+        if kind == .probe { return rooms }
+        let isBusy = loads.devices(but: heldUp.contains) >= settings.batchSize
+        let (others, yielding) = heldUp.yielding(kind, rooms, isBusy: isBusy, at: now)
         switch kind {
         case .probe: return rooms
-        case .batches: return shares.shares(kind, rooms, total: ClaimPlan.batchLimit)
-        case .notifications: return shares.shares(kind, rooms, total: ClaimPlan.notificationLimit)
-        case .broadcasts: return shares.inTurn(rooms)
+        case .batches: return shares.shares(kind, others, total: ClaimPlan.batchLimit) + yielding
+        case .notifications: return shares.shares(kind, others, total: ClaimPlan.notificationLimit) + yielding
+        // One app is served: whoever may be asked for once a second must come first to be served at all.
+        case .broadcasts: return yielding + shares.inTurn(others)
         }
     }
 
@@ -151,6 +156,7 @@ extension Lane {
         // Whoever hears of a pause for the first time has not asked yet whether it is time for a probe.
         if stage.pauses.isEmpty, !claim.pauses.isEmpty { schedule.foundWork(.probe) }
         stage.setPauses(claim.pauses)
+        heldUp.keep(Set(stage.pauses.lazy.map(\.app)))
         keepUnreadable(claim.unreadable)
         if claim.hasSplit { schedule.foundWork(.batches) }
         held.formUnion(claim.units.lazy.map(\.key))
@@ -232,7 +238,7 @@ extension Lane {
 
     /// Says what went wrong and waits a moment; the session itself reconnects with a back-off of its own.
     func pauseAfter(_ error: PostgresError, _ message: StaticString) async {
-        counters.counts.databaseErrors += 1
+        counters.failed(error)
         logger.warning(message, [.error: error.description, .sqlState: error.sqlState])
         await pause(for: .milliseconds(Int64.random(in: 200...1000, using: &random)))
     }

@@ -50,6 +50,7 @@ extension Lane {
         let working = Set(stage.unitsInWork.map(ObjectIdentifier.init))
         let lost = Set(zip(due, states).filter { !$0.1.isHeld }.map { ObjectIdentifier($0.0) }).intersection(working)
         guard !lost.isEmpty else { return }
+        counters.counts.leasesLost += UInt64(lost.count)
         logger.warning("leases were lost", [.units: lost.count])
         stage.stop(.leaseEnded) { lost.contains(ObjectIdentifier($0)) }
     }

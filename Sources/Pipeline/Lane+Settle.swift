@@ -137,6 +137,7 @@ extension Lane {
         for (report, answer) in zip(reports, settled) {
             if answer.result == .fenced, report.checkpoint == nil { counters.counts.fenced += 1 }
             if answer.result == .applied { counters.counts.proposals += UInt64(report.settlement.proposals.count) }
+            if answer.result != .fenced { counters.meters?.settled(report) }
             guard let checkpoint = report.checkpoint else { continue }
             let unit = report.unit
             switch answer.result {
@@ -153,6 +154,7 @@ extension Lane {
             if !answer.status.allowsSending { withdrawn.insert(ObjectIdentifier(unit)) }
         }
         if !lost.isEmpty {
+            counters.counts.leasesLost += UInt64(lost.count)
             logger.warning("leases were lost", [.units: lost.count])
             stage.stop(.leaseEnded) { lost.contains(ObjectIdentifier($0)) }
         }
@@ -163,7 +165,7 @@ extension Lane {
     private func writeApart(_ reports: [UnitReport], _ error: PostgresError) async -> [SettledUnit] {
         if reports.count > 1 { return await writeHalves(reports) }
         guard var report = reports.first else { return [] }
-        counters.counts.databaseErrors += 1
+        counters.failed(error)
         if let omitted = refusals.admit("\(error.sqlState) \(error.message)", at: loop.now.nanoseconds) {
             logger.error(
                 "a result could not be written; it waits until somebody mends what refuses it: a trigger, or the row",

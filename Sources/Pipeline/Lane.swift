@@ -34,6 +34,8 @@ actor Lane {
     let stage: SendStage
     let ended: EndedUnits
     let contact: SharedContact
+    /// Where it shows how things are, if anybody wants to know.
+    let board: LaneBoard?
 
     /// Raised when there may be something to claim, or room for it.
     let mayClaim: LoopSignal
@@ -44,6 +46,7 @@ actor Lane {
     var shares = ClaimShares()
     /// What is held of each app, on the wire or waiting to be written back.
     let loads = AppLoads()
+    var heldUp = HeldUpApps()
     /// All that is leased to this lane and known to it, from the answer to the claim until the database knows the end of it.
     var held: Set<UnitKey> = []
     var doubt = ClaimDoubt()
@@ -89,12 +92,13 @@ actor Lane {
     /// Builds the lane's parts; nothing is connected yet.
     init(
         loop: EventLoop, settings: LaneSettings, routes: [AppRoute], connections: Int, budgets: ConnectBudgets,
-        sessions: SessionFactory, logger: Logger
+        sessions: SessionFactory, metrics: WorkerMetrics? = nil, logger: Logger
     ) {
         loop.assertOnLoop()
         self.loop = loop
         self.settings = settings
-        let counters = LaneCounters()
+        board = metrics?.board()
+        let counters = LaneCounters(meters: metrics.map { LaneMeters($0.registry) })
         self.counters = counters
         self.logger = logger
         unreadable = UnreadableUnits(isLasting: !settings.once)
@@ -120,6 +124,7 @@ actor Lane {
 
     /// Works until `stop` was called, or with `once` until nothing is due; returns when everything is written back.
     func run() async {
+        publish()
         await withDiscardingTaskGroup { group in
             group.addTask(executorPreference: loop.taskExecutor) { await self.claimLoop() }
             group.addTask(executorPreference: loop.taskExecutor) { await self.settleLoop() }
@@ -128,6 +133,7 @@ actor Lane {
         gateways.close()
         claims.close()
         settles.close()
+        publish()
     }
 
     /// What the lane has done since its start.

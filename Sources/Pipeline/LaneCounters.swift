@@ -1,5 +1,6 @@
 // What a lane has done so far, counted without locks on its own loop and summed when somebody asks.
 
+import Postgres
 import PushModel
 
 /// Counts of one lane since its start; loop-confined.
@@ -20,6 +21,8 @@ package struct LaneCounts: Sendable, Equatable {
     package var databaseErrors: UInt64 = 0
     /// Units that were claimed.
     package var units: UInt64 = 0
+    /// Leases that were lost while their units were being sent.
+    package var leasesLost: UInt64 = 0
 
     /// The sum of two lanes.
     package static func + (a: Self, b: Self) -> Self {
@@ -27,11 +30,21 @@ package struct LaneCounts: Sendable, Equatable {
             accepted: a.accepted + b.accepted, notAccepted: a.notAccepted + b.notAccepted,
             unanswered: a.unanswered + b.unanswered, resent: a.resent + b.resent, fenced: a.fenced + b.fenced,
             proposals: a.proposals + b.proposals, databaseErrors: a.databaseErrors + b.databaseErrors,
-            units: a.units + b.units)
+            units: a.units + b.units, leasesLost: a.leasesLost + b.leasesLost)
     }
 }
 
 /// The counts of a lane, shared by its stages; loop-confined.
 final class LaneCounters {
     var counts = LaneCounts()
+    /// What is counted under labels, if anybody wants to know.
+    let meters: LaneMeters?
+
+    init(meters: LaneMeters? = nil) { self.meters = meters }
+
+    /// A call to the database has failed.
+    func failed(_ error: PostgresError) {
+        counts.databaseErrors += 1
+        meters?.failed(error)
+    }
 }

@@ -23,6 +23,12 @@ final class SharedContact: Sendable {
         }
     }
 
+    /// Whether the database answers, as far as anybody knows.
+    var isAnswering: Bool {
+        let now = BootTime(nanoseconds: SystemClock.bootNanoseconds)
+        return contact.withLock { $0.unbroken(at: now, rules: rules) } != nil
+    }
+
     /// Whether leases of others may be taken over now.
     var mayRescue: Bool {
         let now = BootTime(nanoseconds: SystemClock.bootNanoseconds)

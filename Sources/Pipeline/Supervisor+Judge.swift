@@ -32,6 +32,7 @@ extension Supervisor {
                 for judgement in judgements { report(judgement) }
             } while judgements.contains(where: \.isProgress) && !isEnding
         } catch {
+            failed(error)
             logger.warning("judging failed", [.error: error.description, .sqlState: error.sqlState])
         }
     }

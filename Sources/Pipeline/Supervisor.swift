@@ -23,6 +23,9 @@ actor Supervisor {
     private let mayPoll: LoopSignal
     private let mayMaintain: LoopSignal
     let mayJudge: LoopSignal
+    let mayMeasure: LoopSignal
+    private let metrics: WorkerMetrics?
+    private let errors: DatabaseErrorMeter?
     /// The ways to Apple as they are now.
     private(set) var routes: [AppRoute]
     var expiry = ExpiryNotice()
@@ -49,6 +52,9 @@ actor Supervisor {
         mayPoll = LoopSignal(loop: loop)
         mayMaintain = LoopSignal(loop: loop)
         mayJudge = LoopSignal(loop: loop)
+        mayMeasure = LoopSignal(loop: loop)
+        metrics = settings.metrics
+        errors = settings.metrics.map { DatabaseErrorMeter($0.registry) }
     }
 
     /// Runs until all lanes have ended.
@@ -59,6 +65,9 @@ actor Supervisor {
         await withDiscardingTaskGroup { group in
             group.addTask(executorPreference: loop.taskExecutor) { await self.maintainLoop() }
             group.addTask(executorPreference: loop.taskExecutor) { await self.judgeLoop() }
+            if let metrics {
+                group.addTask(executorPreference: loop.taskExecutor) { await self.figuresLoop(metrics) }
+            }
             if !settings.once {
                 group.addTask(executorPreference: loop.taskExecutor) { await self.pollLoop() }
             }
@@ -67,6 +76,7 @@ actor Supervisor {
             mayPoll.raise()
             mayMaintain.raise()
             mayJudge.raise()
+            mayMeasure.raise()
             // A call that hangs at the end ends with the connection.
             loop.schedule(after: .seconds(1)) { [store] in store.close() }
         }
@@ -84,7 +94,11 @@ actor Supervisor {
             guard let place = routes.firstIndex(where: { $0.served.name == route.served.name }) else { continue }
             routes[place] = route
         }
+        metrics?.take(routes)
     }
+
+    /// A call to the database has failed.
+    func failed(_ error: PostgresError) { errors?.count(error) }
 
     private func runLanes() async {
         for lane in lanes {
@@ -114,6 +128,7 @@ actor Supervisor {
                     pause = PollPlan.pause(untilDue: due, interval: settings.pollInterval, using: &random)
                 }
             } catch {
+                failed(error)
                 logger.warning("poll failed", [.error: error.description, .sqlState: error.sqlState])
                 pause = min(pause, .seconds(1))
             }
@@ -198,6 +213,7 @@ actor Supervisor {
             try await store.finalise(cancelled)
         } catch {
             // The sweep does it.
+            failed(error)
             logger.info("finalise failed", [.error: error.description, .sqlState: error.sqlState])
         }
     }
@@ -214,6 +230,7 @@ actor Supervisor {
                 try await giveSignOfLife(report)
                 try await store.sweep(apps: laneSettings.apps, grace: sweepGrace)
             } catch {
+                failed(error)
                 logger.warning("sweep failed", [.error: error.description, .sqlState: error.sqlState])
             }
             await lookForLost(until: .now().advanced(by: PollPlan.maintenancePause(using: &random)))
@@ -238,6 +255,7 @@ actor Supervisor {
                     pause = min(pause, PollPlan.pause(untilLost: lost))
                 }
             } catch {
+                failed(error)
                 logger.warning("looking at the leases failed", [.error: error.description, .sqlState: error.sqlState])
             }
             guard !isEnding else { return }
@@ -273,6 +291,7 @@ actor Supervisor {
         do throws(PostgresError) {
             try await store.goodbye()
         } catch {
+            failed(error)
             logger.info("could not sign off", [.error: error.description])
         }
         let counts = await counts()
@@ -301,6 +320,7 @@ actor Supervisor {
     private func received(_ number: Int32) {
         if number == SIGHUP { return reload() }
         signalsSeen += 1
+        metrics?.stopping()
         logger.notice("stopping", [.signal: number, .grace: settings.grace.components.seconds])
         if signalsSeen > 1 { exitAtOnce(number) }
         let lanes = lanes

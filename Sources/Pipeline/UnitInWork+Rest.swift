@@ -6,6 +6,7 @@ import PushStore
 extension UnitInWork {
     /// Puts a device into a batch of its own, together with the others that go on in the same way.
     func addRequeue(_ requeue: Requeue, devices: [Int64]) {
+        if requeue.state == .parked { parked += devices.count }
         if let place = settlement.requeues.firstIndex(where: { $0.goesWith(requeue) }) {
             settlement.requeues[place].devices += devices
             settlement.requeues[place].delay = max(settlement.requeues[place].delay, requeue.delay)

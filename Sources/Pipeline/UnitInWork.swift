@@ -95,6 +95,9 @@ enum DeviceMark: UInt8 {
     /// Whether a checkpoint has written an acceptance.
     var hasSettledAcceptance = false
 
+    /// How many of its devices wait for a pause to end by now.
+    var parked = 0
+
     let head: HTTP2RequestHead
     var segments: [UnitSegment]
     /// How often a device went again because an answer asked for it.

@@ -34,6 +34,7 @@ package enum Worker {
         var lanes: [Lane] = []
         var loops: [EventLoop] = []
         defer {
+            settings.metrics?.beats.forget()
             for loop in loops { loop.stop() }
             for loop in loops { loop.join() }
         }
@@ -41,19 +42,22 @@ package enum Worker {
             let loop = try EventLoop(name: "lane-\(number)")
             try loop.start()
             loops.append(loop)
+            settings.metrics?.beats.watch(loop)
             let routes = settings.routes
             let share = max(1, (settings.connections + settings.lanes - 1 - number) / settings.lanes)
             lanes.append(
                 try loop.runBlocking { _ in
                     Lane(
                         loop: loop, settings: laneSettings, routes: routes, connections: share, budgets: budgets,
-                        sessions: sessions,
+                        sessions: sessions, metrics: settings.metrics,
                         logger: logger.child("lane-\(number)"))
                 })
         }
         let loop = try EventLoop(name: "supervisor")
         try loop.start()
         loops.append(loop)
+        settings.metrics?.beats.watch(loop)
+        settings.metrics?.started(settings.routes, sessions.contact)
         let team = lanes
         return try loop.runBlocking { _ in
             let supervisor = Supervisor(

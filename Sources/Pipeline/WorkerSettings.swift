@@ -29,6 +29,8 @@ package struct WorkerSettings: Sendable {
     package var grace: Duration = .seconds(25)
     /// How far the database's clock was ahead of this machine's at the start.
     package var clockOffset: Duration = .zero
+    /// Where the worker tells about itself; nil when nobody wants to know.
+    package var metrics: WorkerMetrics?
     /// Shown in the list of workers.
     package var version: String
 

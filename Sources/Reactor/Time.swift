@@ -34,7 +34,10 @@ package enum SystemClock {
     package static var bootNanoseconds: UInt64 { readClock(CLOCK_BOOTTIME) }
 
     /// Seconds since 1970 by this machine's clock, which may jump.
-    package static var unixSeconds: Int64 { Int64(readClock(CLOCK_REALTIME) / 1_000_000_000) }
+    package static var unixSeconds: Int64 { unixMicroseconds / 1_000_000 }
+
+    /// The same in microseconds.
+    package static var unixMicroseconds: Int64 { Int64(readClock(CLOCK_REALTIME) / 1000) }
 }
 
 extension Duration {

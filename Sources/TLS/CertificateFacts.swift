@@ -52,6 +52,14 @@ extension TLSIdentity {
     /// What the certificate says about itself.
     package var facts: CertificateFacts { unsafe CertificateFacts(of: certificate) }
 
+    /// SHA-256 over all that is shown to a server, the certificates above included; 64 hexadecimal digits.
+    package var chainFingerprint: String {
+        hexDigest(
+            unsafe ([certificate] + chain).reduce(into: []) { bytes, next in
+                bytes += unsafe encodedDER { unsafe i2d_X509(next, $0) } ?? []
+            })
+    }
+
     /// The DER value of the extension with this number (`1.2.3`); nil when the certificate has none.
     package func extensionValue(_ oid: String) -> [UInt8]? { unsafe TLS.extensionValue(oid, of: certificate) }
 }

@@ -63,12 +63,20 @@ extension TLSIdentity {
             var text = Array(password.utf8) + [0]
             return unsafe text.withUnsafeMutableBytes { unsafe PEM_read_bio_PrivateKey(bio, nil, nil, $0.baseAddress) }
         }
-        ErrorQueue.clear()
+        let isUnsupported = pgpush_err_take_unsupported() == 1
         if let key = unsafe key ?? nil { return unsafe key }
         guard contains(pem, "PRIVATE KEY-----") else {
             throw TLSError(.certificate, "holds no private key: export certificate and key together")
         }
         guard isEncrypted else { throw TLSError(.certificate, "the private key in it is damaged: export it anew") }
+        guard !isUnsupported else {
+            throw TLSError(
+                .certificate,
+                """
+                the private key in it is encrypted with an old cipher: convert the key by 'openssl pkey -provider legacy \
+                -provider default -in FILE -aes256 -out KEY.pem' and put it in the place of the old one
+                """)
+        }
         throw TLSError(
             .certificate,
             password.isEmpty ? "the private key in it needs a password" : "the password does not open the private key")
@@ -101,6 +109,11 @@ extension TLSIdentity {
                 is encrypted with an old cipher, and OpenSSL's legacy provider is not installed: convert it by \
                 'openssl pkcs12 -legacy -in FILE -nodes -out FILE.pem' where it is
                 """)
+        case PGPUSH_PKCS12_NO_MAC:
+            throw TLSError(
+                .certificate,
+                "has no check sum (MAC), which OpenSSL wants: convert it by 'openssl pkcs12 -nomacver -in FILE -nodes -out FILE.pem'"
+            )
         case PGPUSH_PKCS12_CIPHER:
             throw TLSError(
                 .certificate,

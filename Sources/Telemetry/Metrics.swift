@@ -58,14 +58,14 @@ package struct MetricLabels: Sendable, Hashable, ExpressibleByDictionaryLiteral 
         self.init(elements)
     }
 
-    /// Labels in the given order; values may hold anything and are cut at 128 characters.
+    /// Labels in the given order; values may hold anything and are cut at 128 Unicode scalars.
     package init(_ pairs: [(StaticString, String)]) {
         text = pairs.map { "\($0.0)=\"\(MetricLabels.escaped($0.1))\"" }.joined(separator: ",")
     }
 
     private static func escaped(_ value: String) -> String {
         var result = ""
-        for character in value.prefix(128).unicodeScalars {
+        for character in value.unicodeScalars.prefix(128) {
             switch character {
             case "\\": result += "\\\\"
             case "\"": result += "\\\""

@@ -10,6 +10,8 @@ package final class MetricsRegistry: Sendable {
         case gauge(Gauge)
         case reading(@Sendable () -> Double?)
         case histogram(Histogram)
+        /// A value that has just been read; never kept.
+        case number(Double)
     }
 
     enum Kind: Sendable, Equatable {
@@ -23,6 +25,8 @@ package final class MetricsRegistry: Sendable {
         let help: String
         let kind: Kind
         var series: [String: [Source]] = [:]
+        /// Series that come and go, each with its labels.
+        var readers: [@Sendable () -> [(labels: String, source: Source)]] = []
     }
 
     private struct State: Sendable {
@@ -56,6 +60,22 @@ package final class MetricsRegistry: Sendable {
         add(.reading(reading), metric.name, metric.help, .gauge(metric.merge), labels)
     }
 
+    /// Series of a gauge that come and go, read when somebody asks, from any thread; those of one label become one as `merge` says.
+    package func gauges(_ metric: GaugeMetric, reading: @escaping @Sendable () -> [(MetricLabels, Double)]) {
+        add(metric.name, metric.help, .gauge(metric.merge)) { family in
+            family.readers.append { reading().map { ($0.0.text, .number($0.1)) } }
+        }
+    }
+
+    /// Series of a counter that somebody else counts, read when somebody asks, from any thread; those of one label are summed.
+    ///
+    /// With an empty answer the metric is shown by name and meaning alone.
+    package func counters(_ metric: CounterMetric, reading: @escaping @Sendable () -> [(MetricLabels, Double)]) {
+        add(metric.name, metric.help, .counter) { family in
+            family.readers.append { reading().map { ($0.0.text, .number($0.1)) } }
+        }
+    }
+
     /// A new cell of a histogram's series.
     package func histogram(_ metric: HistogramMetric, _ labels: MetricLabels = .none) -> Histogram {
         let cell = Histogram(bounds: metric.bounds)
@@ -75,17 +95,23 @@ package final class MetricsRegistry: Sendable {
     }
 
     private func add(_ source: Source, _ name: String, _ help: String, _ kind: Kind, _ labels: MetricLabels) {
+        add(name, help, kind) { $0.series[labels.text, default: []].append(source) }
+    }
+
+    private func add(_ name: String, _ help: String, _ kind: Kind, _ put: (inout Family) -> Void) {
         state.withLock { state in
             guard let index = state.indexes[name] else {
                 state.indexes[name] = state.families.count
-                state.families.append(Family(name: name, help: help, kind: kind, series: [labels.text: [source]]))
+                var family = Family(name: name, help: help, kind: kind)
+                put(&family)
+                state.families.append(family)
                 return
             }
             guard state.families[index].kind == kind else {
                 if !state.conflicts.contains(name) { state.conflicts.append(name) }
                 return
             }
-            state.families[index].series[labels.text, default: []].append(source)
+            put(&state.families[index])
         }
     }
 }

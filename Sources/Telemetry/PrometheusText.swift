@@ -2,15 +2,31 @@
 
 enum PrometheusText {
     static func append(_ family: MetricsRegistry.Family, to text: inout String) {
-        let help = family.help.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: " ")
-        text += "# HELP \(family.name) \(help)\n# TYPE \(family.name) \(typeName(family.kind))\n"
-        for (labels, sources) in family.series.sorted(by: { $0.key < $1.key }) {
+        text += "# HELP \(family.name) \(escaped(family.help))\n# TYPE \(family.name) \(typeName(family.kind))\n"
+        var series = family.series
+        for read in family.readers {
+            for (labels, source) in read() { series[labels, default: []].append(source) }
+        }
+        for (labels, sources) in series.sorted(by: { $0.key < $1.key }) {
             switch family.kind {
             case .counter: appendCounter(family.name, labels, sources, to: &text)
             case .gauge(let merge): appendGauge(family.name, labels, sources, merge, to: &text)
             case .histogram(let bounds): appendHistogram(family.name, labels, sources, bounds, to: &text)
             }
         }
+    }
+
+    /// A backslash is the only character that a help text escapes, besides the line break, for which a blank reads better.
+    private static func escaped(_ help: String) -> String {
+        var result = ""
+        for scalar in help.unicodeScalars {
+            switch scalar {
+            case "\n": result += " "
+            case "\\": result += "\\\\"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
     }
 
     private static func typeName(_ kind: MetricsRegistry.Kind) -> String {
@@ -25,8 +41,15 @@ enum PrometheusText {
         _ name: String, _ labels: String, _ sources: [MetricsRegistry.Source], to text: inout String
     ) {
         var total: UInt64 = 0
-        for case .counter(let cell) in sources { total &+= cell.value }
-        text += "\(name)\(braced(labels)) \(total)\n"
+        var read = 0.0
+        for source in sources {
+            switch source {
+            case .counter(let cell): total &+= cell.value
+            case .number(let value): read += value
+            case .gauge, .reading, .histogram: break
+            }
+        }
+        text += "\(name)\(braced(labels)) \(read == 0 ? String(total) : number(Double(total) + read))\n"
     }
 
     private static func appendGauge(
@@ -38,6 +61,7 @@ enum PrometheusText {
             switch source {
             case .gauge(let cell): values.append(cell.value)
             case .reading(let read): if let value = read() { values.append(value) }
+            case .number(let value): values.append(value)
             case .counter, .histogram: break
             }
         }

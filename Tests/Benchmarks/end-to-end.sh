@@ -14,7 +14,7 @@ install_packages "${build_packages[@]}" "${cluster_packages[@]}" nghttp2-client 
 
 work=$(mktemp -d /tmp/pgpush-bench.XXXXXX)
 cleanup() {
-    [ -n "${sink:-}" ] && kill "$sink" 2>/dev/null || true
+    kill ${sink:-} ${worker:-} 2>/dev/null || true
     stop_cluster || true
     rm -rf "$work"
 }
@@ -83,12 +83,29 @@ for _ in $(seq "$rounds"); do
 done
 sql "SELECT status, count(*), sum(accepted_count) FROM scheduled_notifications GROUP BY 1"
 
+# What a broadcast to 300,000 costs a single user whose time comes meanwhile: sent_at, which is when its answer was written down, against
+# scheduled_at.
+devices 100001 300000
+"$pgpush" worker 2>"$work/err" & worker=$!
+sql "INSERT INTO scheduled_notifications (broadcast, title, body) VALUES (true, 'Order has shipped', '$body')"
+for n in $(seq 8); do
+    sleep 0.5
+    sql "INSERT INTO scheduled_notifications (user_id, title, body, scheduled_at, data)
+         VALUES ('u$n', 'Order has shipped', '$body', now() + interval '300 ms', '{\"delay\": true}')"
+done
+until [ "$(sql "SELECT count(*) FROM scheduled_notifications WHERE finished_at IS NULL")" = 0 ]; do sleep 0.2; done
+kill "$worker"; wait "$worker" || true
+sql "SELECT 'single beside a broadcast: ' || count(*) || ' singles, ' || round(percentile_cont(0.5) WITHIN GROUP (ORDER BY d)::numeric, 3)
+         || ' s in the middle, ' || round(max(d)::numeric, 3) || ' s at most'
+     FROM (SELECT extract(epoch FROM s.sent_at - s.scheduled_at) AS d FROM scheduled_notifications s, scheduled_notifications b
+           WHERE s.data ? 'delay' AND b.id = (SELECT max(id) FROM scheduled_notifications WHERE broadcast) AND s.sent_at < b.finished_at) x"
+
 sql "UPDATE devices SET is_active = false WHERE id > 10000"
 sql "INSERT INTO scheduled_notifications (broadcast, title, body) VALUES (true, 'a', '$body')"
 peak "broadcast to 10,000" "$pgpush" worker --once
 if [ -n "${MILLION:-}" ]; then
     sql "UPDATE devices SET is_active = true"
-    devices 100001 1000000
+    devices 300001 1000000
     sql "INSERT INTO scheduled_notifications (broadcast, title, body) VALUES (true, 'a', '$body')"
     peak "broadcast to 1,000,000" "$pgpush" worker --once
 fi

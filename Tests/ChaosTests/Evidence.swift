@@ -183,16 +183,16 @@ struct Health: Sendable {
     /// The most connections that each replica had to the database at once.
     var connections: [Int] = []
     var connectionLimit = 8
-    /// How long each replica took to be back after each outage of the database, seconds.
+    /// How long each replica took to be back after each outage of the database, while it was not frozen itself; seconds.
     var returns: [Double] = []
-    var returnLimit = 15.0
+    var returnLimit = 30.0
     /// Transactions a second and replica while nothing was to be done, and how many are allowed.
     var idleRate: Double?
     var idleRateLimit = 2.0
     /// What a crash may repeat beside the requests in flight: answers of so many seconds before it.
     var checkpointWindow: Double?
     /// Seconds after a cancel's return within which requests may still arrive.
-    var cancelDelay = 4.0
+    var cancelDelay = 10.0
     /// When a row may still be unfinished: seconds after calm.
     var finishLimit = 75.0 + 15 + 2 * 70 + 60
     /// When it was over.

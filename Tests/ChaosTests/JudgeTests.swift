@@ -127,7 +127,7 @@ import Testing
         Doctored(4, "was held by a and by b") {
             $0.history.insert(.batch(1, at: 11, "leased", owner: "b"), at: 2)
         },
-        Doctored(4, "when nobody held it") { $0.requests[0].arrived = 30 },
+        Doctored(4, "when nobody held it") { $0.requests[0].arrived = 40 },
         Doctored(4, "when nobody held it") { $0.requests[0].arrived = 5 },
         Doctored(4, "when nobody held it") {
             // Booked by a checkpoint long before.
@@ -157,14 +157,14 @@ import Testing
         },
         Doctored(5, "2 requests came later") {
             $0.notifications[1].status = "cancelled"
-            $0.deeds.cancels = [Deeds.Cancel(notification: 2, answer: "cancelling", returned: 2, isHeard: true)]
+            $0.deeds.cancels = [Deeds.Cancel(notification: 2, answer: "cancelling", returned: -1, isHeard: true)]
         },
         Doctored(8, "notification 1 is sending") {
             $0.notifications[0].status = "sending"
             $0.health.end = 1000
         },
         Doctored(8, "batch 1 is ready") { $0.batches[0].state = "ready" },
-        Doctored(8, "back 16.0 s after") { $0.health.returns = [3, 16] },
+        Doctored(8, "back 31.0 s after") { $0.health.returns = [3, 31] },
     ]
 
     static let retirements = [
@@ -207,8 +207,8 @@ import Testing
             $0.requests.append(.to(Push(notification: 1, device: 1), "t1", outcome: "refused"))
         },
         Doctored(4, "what the network held back") {
-            $0.requests[0].arrived = 30
-            $0.deeds.delays = [8...15]
+            $0.requests[0].arrived = 40
+            $0.deeds.delays = [8...25]
         },
         Doctored(5, "requests soon after a cancel") {
             $0.notifications[1].status = "cancelled"

@@ -20,7 +20,8 @@ final class Replica: @unchecked Sendable {
 
     /// Sets it up; `start` starts it.
     ///
-    /// `gateways` are the variables that lead to Apple; with `hasOwnClock` `setClock` works, at the price of a preloaded library.
+    /// `gateways` are the variables that lead to Apple; with `hasOwnClock` `setClock` works, at the price of a preloaded library
+    /// without which it throws.
     init(_ number: Int, _ rig: Rig, options: [String], gateways: [String: String], hasOwnClock: Bool) throws {
         self.number = number
         self.rig = rig
@@ -29,25 +30,29 @@ final class Replica: @unchecked Sendable {
         database = proxy
         var environment = variables.merging(gateways) { $1 }
         clockFile = hasOwnClock ? "\(rig.simulator.folder)/clock-\(number)" : nil
-        if let clockFile { environment.merge(Self.fakeClock(clockFile)) { $1 } }
+        if let clockFile { environment.merge(try Self.fakeClock(clockFile)) { $1 } }
         self.environment = environment
         try setClock(ahead: 0)
     }
 
-    private static let library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-
-    /// Whether clocks can be changed on this machine (Debian package `faketime`).
-    static var canFakeClocks: Bool { FileManager.default.fileExists(atPath: library) }
-
-    private static func fakeClock(_ file: String) -> [String: String] {
+    /// A clock of its own (Debian package `faketime`).
+    private static func fakeClock(_ file: String) throws -> [String: String] {
         [
-            "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": file, "FAKETIME_CACHE_DURATION": "1",
+            "LD_PRELOAD": try FakeTime.library(), "FAKETIME_TIMESTAMP_FILE": file, "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         ]
     }
 
     /// Its process, if there is one.
     var worker: WorkerProcess? { lock.withLock { process } }
+
+    /// Whether it is stopped by SIGSTOP, or the way to the database does not let it through.
+    var isHeldUp: Bool {
+        guard database.isPassable, let worker else { return true }
+        let text = (try? String(contentsOfFile: "/proc/\(worker.pid)/stat", encoding: .utf8)) ?? ""
+        // The state follows the name in parentheses.
+        return text.split(separator: ")").last?.hasPrefix(" T") ?? true
+    }
 
     /// Starts it, unless it runs.
     func start() throws {

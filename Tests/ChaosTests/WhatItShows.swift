@@ -24,7 +24,7 @@ import Testing
             let id = try field.broadcast()
             var last = 0.0
             for count in [3000, 8000, 13_000] {
-                try await field.rig.simulator.wait(for: .accepted, atLeast: count, within: .seconds(120))
+                try await field.rig.simulator.wait(for: .accepted, atLeast: count, within: .seconds(240))
                 last = Clock.now
                 await field.strikeDown(field.replicas[0])
                 try field.replicas[0].start()
@@ -40,19 +40,19 @@ import Testing
             #expect(counts.distinctAccepted == 20_000)
             #expect(try field.rig.row(id) == NotificationRow("sent", 20_000, accepted: 20_000))
             // Lease, grace, 15 s; and something for a machine that does much else.
-            #expect(took < 75 + 15 + 15 + 15)
+            #expect(took < 75 + 15 + 15 + 60)
         }
     }
 
     /// A checkpoint each second, and the time a busy machine takes to write it.
-    private static let checkpointWindow = 5.0
+    private static let checkpointWindow = 10.0
 
     @Test("to 15,000 whose database is stopped at once for 5 s, twice: nobody is missed, nobody gets it twice")
     func databaseAwayTwice() async throws {
         try await field(devices: 15_306, streams: 20) { field in
             let id = try field.broadcast()
             for count in [2000, 8000] {
-                try await field.rig.simulator.wait(for: .accepted, atLeast: count, within: .seconds(120))
+                try await field.rig.simulator.wait(for: .accepted, atLeast: count, within: .seconds(240))
                 try await ServerStopped(mode: .immediate, lasts: .seconds(5)).strike(field)
             }
             try await field.ends(id, within: .seconds(240))
@@ -70,7 +70,7 @@ import Testing
     func databaseAwayForLong() async throws {
         try await field(devices: 15_306, replicas: 3, streams: 5) { field in
             let id = try field.broadcast()
-            try await field.rig.simulator.wait(for: .accepted, atLeast: 2000, within: .seconds(120))
+            try await field.rig.simulator.wait(for: .accepted, atLeast: 2000, within: .seconds(240))
             try await ServerStopped(mode: .immediate, lasts: .seconds(150)).strike(field)
             try await field.ends(id, within: .seconds(240))
             for replica in field.replicas { try await replica.stop() }
@@ -88,11 +88,11 @@ import Testing
     func cancelled() async throws {
         try await field(devices: 20_408, replicas: 3, streams: 10) { field in
             let id = try field.broadcast()
-            try await field.rig.simulator.wait(for: .accepted, atLeast: 3000, within: .seconds(120))
+            try await field.rig.simulator.wait(for: .accepted, atLeast: 3000, within: .seconds(240))
             let cancel = try #require(try await field.cancel(id))
             #expect(cancel.answer == "cancelling")
             field.record { $0.cancels[0].isHeard = true }
-            try await field.rig.status(of: id, is: "cancelled", within: .seconds(30))
+            try await field.rig.status(of: id, is: "cancelled", within: .seconds(60))
             for replica in field.replicas { try await replica.stop() }
             #expect(try field.judge().map(\.description) == [])
             let counts = try await field.rig.simulator.counts()

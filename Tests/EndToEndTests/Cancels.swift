@@ -75,7 +75,7 @@ import Testing
             try rig.addDevices(1...2)
             let worker = try rig.worker()
             try await rig.listeners(1)
-            let due = "now() + interval '1500 ms'"
+            let due = "now() + interval '10 s'"
             let cancelled = try rig.insert("user_id, body, scheduled_at", "'user-1', 'no', \(due)")
             let kept = try rig.insert("user_id, body, scheduled_at", "'user-2', 'yes', \(due)")
             #expect(try rig.database.value("SELECT cancel_notification(\(cancelled), actor => 'ana')") == "cancelled")
@@ -93,12 +93,13 @@ import Testing
         try await Rig.run { rig in
             try rig.addDevices(1...3)
             try rig.psql("UPDATE devices SET device_token = '\(DeviceTokens.magic("0429"))' WHERE id = 2")
+            try rig.holdRetries()
             let worker = try rig.worker()
             try await rig.listeners(1)
             let id = try rig.insert("broadcast, body", "true, 'x'")
             try await rig.eventually("SELECT count(*) FROM notification_batches WHERE state = 'ready'", is: "1")
             #expect(try rig.database.value("SELECT cancel_notification(\(id))") == "cancelling")
-            try await rig.status(of: id, is: "cancelled", within: .seconds(25))
+            try await rig.status(of: id, is: "cancelled", within: .seconds(60))
             try await worker.stop()
             // Who was not reached counts as a device all the same.
             #expect(try rig.row(id) == NotificationRow("cancelled", 3, accepted: 2))
@@ -110,14 +111,14 @@ import Testing
     func inTheMiddle() async throws {
         try await Rig.run(.heavy) { rig in
             try rig.addDevices(1...10_000)
-            // 40 streams at 100 ms: 25 s for all of them.
+            // 40 streams at half a second: two minutes for all of them.
             try await rig.simulator.set("stream-limit", 10)
-            try await rig.simulator.set("latency-ms", 100)
+            try await rig.simulator.set("latency-ms", 500)
             let id = try rig.insert("broadcast, body", "true, 'x'")
             let worker = try rig.worker()
-            try await rig.simulator.wait(for: .accepted, atLeast: 500)
+            try await rig.simulator.wait(for: .accepted, atLeast: 200)
             #expect(try rig.database.value("SELECT cancel_notification(\(id))") == "cancelling")
-            try await rig.status(of: id, is: "cancelled", within: .seconds(10))
+            try await rig.status(of: id, is: "cancelled", within: .seconds(60))
             try await worker.stop()
 
             let counts = try await rig.simulator.counts()

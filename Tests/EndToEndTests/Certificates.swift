@@ -54,7 +54,7 @@ import Testing
             let worker = try rig.worker(
                 "--poll-interval", "1", more: ["APNS_CERT_PATH": String(good), "APNS_CERT_PASSWORD": ""])
             try await rig.eventually(
-                "SELECT count(*) FROM scheduled_notifications WHERE status = 'sent'", is: "50", within: .seconds(120))
+                "SELECT count(*) FROM scheduled_notifications WHERE status = 'sent'", is: "50", within: .seconds(240))
             try await worker.stop()
             #expect(try rig.database.number("SELECT count(*) FROM app_pauses") == 0)
             #expect(try await rig.simulator.counts().requests == 50)

@@ -151,6 +151,12 @@ import Testing
         }
     }
 
+    @Test("asks for no credential where only the management host of an environment is named")
+    func managedElsewhere() throws {
+        let found = try sandbox(#"{"manage_url": "https://manage.example.com:2196"}"#)
+        #expect(found["production"] == "certificate \"x\"" && found["same"] == "yes")
+    }
+
     @Test("doctor tells two certificates of one name apart")
     func namesakes() throws {
         func certificate(_ validTo: Int) throws -> APNsCredential {

@@ -112,16 +112,16 @@ final class RunningCommand: @unchecked Sendable {
     /// What it has written so far, to both streams.
     var output: String { condition.withLock { text } }
 
-    /// Waits until `part` has been written; false when that does not happen within 30 s.
+    /// Waits until `part` has been written; false when that does not happen within two minutes.
     func hasWritten(_ part: String) -> Bool { waits { $0.text.contains(part) } }
 
     func send(_ signal: Int32) { process.signal(signal) }
 
-    /// Waits at most 30 s for the end: nil when it does not come, 128 + its number for a death by signal.
+    /// Waits at most two minutes for the end: nil when it does not come, 128 + its number for a death by signal.
     func exitCode() -> Int32? { waits { $0.hasEnded } ? process.wait() : nil }
 
     private func waits(_ isThere: (RunningCommand) -> Bool) -> Bool {
-        let deadline = Date().addingTimeInterval(30)
+        let deadline = Date().addingTimeInterval(120)
         return condition.withLock {
             while !isThere(self) { if !condition.wait(until: deadline) { return false } }
             return true

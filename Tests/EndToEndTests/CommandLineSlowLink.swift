@@ -50,7 +50,7 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
         // One connection, made once.
         #expect(link.connections == 1)
-        let facts = try check(link, within: .seconds(30)).get()
+        let facts = try check(link, within: .seconds(120)).get()
         #expect(link.connections == 2)
         #expect(facts.schemaVersion == SchemaVersion.newest)
         // The way there and back is no difference between the clocks.
@@ -60,7 +60,7 @@ import Testing
     @Test("a worker's first question may fail as its first connection may") func firstQuestion() throws {
         let link = try PoorLink(to: database.cluster.port, cuts: 3)
         defer { link.close() }
-        #expect(try check(link, within: .seconds(30)).get().schemaVersion == SchemaVersion.newest)
+        #expect(try check(link, within: .seconds(120)).get().schemaVersion == SchemaVersion.newest)
         #expect(link.connections == 4)
     }
 
@@ -68,12 +68,12 @@ import Testing
         let link = try PoorLink(to: database.cluster.port, cuts: .max)
         defer { link.close() }
         let start = ContinuousClock.now
-        guard case .failure(let failure) = try check(link, within: .seconds(2)) else {
+        guard case .failure(let failure) = try check(link, within: .seconds(6)) else {
             Issue.record("the checks have passed")
             return
         }
         #expect(failure.code == .databaseUnreachable)
-        #expect((.seconds(2)...(.seconds(15))).contains(ContinuousClock.now - start))
+        #expect((.seconds(6)...(.seconds(60))).contains(ContinuousClock.now - start))
         #expect(link.connections > 1)
     }
 
@@ -107,7 +107,7 @@ import Testing
             """)
         let link = try PoorLink(to: database.cluster.port)
         defer { link.close() }
-        let facts = try check(link, within: .seconds(30)).get()
+        let facts = try check(link, within: .seconds(120)).get()
         #expect((3_590...3_610).contains(facts.clockOffset.components.seconds))
     }
 }

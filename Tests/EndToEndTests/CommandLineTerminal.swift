@@ -14,7 +14,8 @@ import Testing
     @Test func watchEndsWithTheNotification() throws {
         try pgpush.output("enqueue", "--user", "1", "--body", "x", "--at", "+1h")
         let watching = try pgpush.start("watch", "1")
-        #expect(watching.hasWritten("pending  due in 1:00:00") || watching.hasWritten("pending  due in 59:"))
+        #expect(watching.hasWritten("pending  due in "))
+        #expect(watching.output.contains("due in 1:00:00") || watching.output.contains("due in 59:"))
         try pgpush.output("cancel", "1")
         #expect(watching.exitCode() == 1)
         #expect(watching.output.hasSuffix("cancelled\n"))

@@ -100,13 +100,14 @@ import Testing
                     VALUES ('\(user)', '\(DeviceTokens.magic(choice))', now() - interval '1 hour')
                     """)
             }
-            try await rig.simulator.set("latency-ms", 3000)
+            try await rig.simulator.set("latency-ms", 10_000)
             let id = try rig.insert("broadcast, body", "true, 'x'")
             let worker = try rig.worker("--once", "--connections", "1")
             // One stream until the first answer: the second push is sent only then, so that it is registered again before.
             try await rig.simulator.wait(for: .held, atLeast: 1)
             let held = try #require(try rig.simulator.journal().held.first?.token)
             try rig.psql("SELECT register_device(user_id => user_id, device_token => device_token) FROM devices")
+            try await rig.simulator.set("latency-ms", 0)
             #expect(try await worker.exitCode() == 0)
             #expect(try rig.row(id) == NotificationRow("failed", 2, rejected: 2, error: "Unregistered"))
             #expect(try rig.database.value("SELECT is_active FROM devices WHERE device_token = '\(held)'") == "t")

@@ -16,7 +16,6 @@ import Testing
     @Test(
         "days of losses and restarts leave descriptors, threads and memory where they were", .enabled(if: seconds > 0))
     func days() async throws {
-        try #require(FastClock.isAvailable, "apt-get install faketime")
         try await FastClock.run(speed: Self.speed) { clock in
             let cluster = try PostgresCluster()
             defer { cluster.remove() }

@@ -73,6 +73,7 @@ import Testing
     @Test("is not said to be one when the database knows of an acceptance; everybody is asked then")
     func refusedGivingUp() async throws {
         try await Rig.run(simulator: ["--first-limit", "2", "--stream-limit", "2"]) { rig in
+            try rig.holdRetries()
             try rig.addDevices(1...2)
             let id = try rig.insert("broadcast, body", "true, 'x'")
             // A slice that was accepted long ago, and one whose devices are all refused.
@@ -87,10 +88,10 @@ import Testing
                 SELECT sum(cardinality(device_ids)) FROM notification_batches WHERE state = 'ready'
                 """, is: "12")
             try await rig.simulator.set("answer-all", "413:PayloadTooLarge")
-            try rig.psql("UPDATE notification_batches SET not_before = now() WHERE state = 'ready'")
+            try rig.letRetriesGo()
             let worker = try rig.worker("--poll-interval", "1", "--lanes", "1")
             // Nothing is left to be sent again, whatever was put off meanwhile.
-            try await rig.status(of: id, is: "sent", within: .seconds(60))
+            try await rig.status(of: id, is: "sent")
             try await worker.stop()
             #expect(!worker.log.contains("a notification is given up"))
             #expect(try rig.row(id) == NotificationRow("sent", 14, accepted: 2, rejected: 12))
@@ -100,6 +101,7 @@ import Testing
     @Test("is not one that somebody accepted before")
     func acceptedBefore() async throws {
         try await Rig.run { rig in
+            try rig.holdRetries()
             try rig.addDevices(1...5)
             // Batches of one, so that each is sent again by itself, whatever the waits that chance gives them.
             try rig.psql(
@@ -116,7 +118,7 @@ import Testing
             try await rig.simulator.set("answer-all", "413:PayloadTooLarge")
             try await rig.drain()
             try await rig.simulator.control("calm")
-            try rig.psql("UPDATE notification_batches SET not_before = now() WHERE state = 'ready'")
+            try rig.makeRetriesDue()
             try await rig.drain()
             #expect(try rig.row(id) == NotificationRow("sent", 7, accepted: 6, rejected: 1))
         }

@@ -31,11 +31,11 @@ import Testing
             let worker = try rig.worker("--lanes", "1", "--batch-size", "10", more: variables)
             try await worker.logs("claim failed")
             // A claim of batches finds something at its second turn only; what is given back was leased.
-            try await worker.logs("units of a claim whose outcome was unknown are given back", within: .seconds(60))
+            try await worker.logs("units of a claim whose outcome was unknown are given back", within: .seconds(180))
             proxy.set(nil)
             #expect(proxy.sprung > 0)
             // Well before the end of a lease, after which the rescue would book them as unknown.
-            for id in ids { try await rig.status(of: id, is: "sent", within: .seconds(40)) }
+            for id in ids { try await rig.status(of: id, is: "sent", within: .seconds(180)) }
             try await worker.stop()
             let accepted = try rig.simulator.journal().accepted.compactMap(\.apnsId)
             #expect(accepted.count == Set(accepted).count)

@@ -23,18 +23,18 @@ import Testing
                 "device_tokens, body", "ARRAY['\(DeviceTokens.plain(8))', '\(DeviceTokens.plain(9))'], 'z'")
             try setType(rig, "hologram")
             let worker = try rig.worker("--poll-interval", "1", "--lanes", "1")
-            try await worker.logs("cannot be read", within: .seconds(60))
+            try await worker.logs("cannot be read", within: .seconds(180))
             try await rig.eventually(
-                "SELECT count(*) FROM scheduled_notifications WHERE status = 'sending'", is: "3", within: .seconds(60))
+                "SELECT count(*) FROM scheduled_notifications WHERE status = 'sending'", is: "3", within: .seconds(180))
             // It was given back and met again.
             try await rig.eventually(
                 "SELECT epoch > 1 AND lease_until > now() FROM scheduled_notifications WHERE id = \(once)", is: "t",
-                within: .seconds(120))
+                within: .seconds(240))
             #expect(worker.log.count(of: "cannot be read") == 1)
             #expect(try await rig.simulator.counts().requests == 0)
 
             try setType(rig, "alert")
-            for id in [once, all, list] { try await rig.status(of: id, is: "sent", within: .seconds(120)) }
+            for id in [once, all, list] { try await rig.status(of: id, is: "sent", within: .seconds(240)) }
             try await worker.stop()
             #expect(try rig.row(once) == NotificationRow("sent", 1, accepted: 1))
             #expect(try rig.row(all) == NotificationRow("sent", 3, accepted: 3))

@@ -41,7 +41,7 @@ import Testing
                 (proxy.url, "it answered 403"),
             ] {
                 let worker = try rig.worker("--once", more: ["APNS_PROXY_URL": url])
-                #expect(try await worker.exitCode(within: .seconds(60)) == 6)
+                #expect(try await worker.exitCode(within: .seconds(180)) == 6)
                 #expect(
                     worker.log.contains(words) && !worker.log.contains("wr0ng") && !worker.log.contains("s3cret"),
                     "\(worker.log)")
@@ -66,14 +66,14 @@ import Testing
             try rig.addDevices(1...3)
             let worker = try rig.worker("--poll-interval", "1", more: ["APNS_PROXY_URL": proxy.url])
             let first = try rig.insert("user_id, body", "'user-1', 'x'")
-            try await rig.status(of: first, is: "sent", within: .seconds(60))
+            try await rig.status(of: first, is: "sent", within: .seconds(180))
             await proxy.stop()
-            try await worker.logs("connection lost", within: .seconds(60))
+            try await worker.logs("connection lost", within: .seconds(180))
             let second = try rig.insert("user_id, body", "'user-2', 'x'")
-            try await worker.logs("connecting failed", within: .seconds(60))
+            try await worker.logs("connecting failed", within: .seconds(180))
             #expect(try rig.value("status", of: second) != "failed")
             try await proxy.start()
-            try await rig.status(of: second, is: "sent", within: .seconds(180))
+            try await rig.status(of: second, is: "sent", within: .seconds(360))
             try await worker.stop()
             #expect(try await rig.simulator.counts().requests == 2)
         }

@@ -12,7 +12,7 @@ import Testing
         try await rig.eventually(
             """
             SELECT lease_until > '\(first)'::timestamptz + interval '\(seconds) s' FROM scheduled_notifications WHERE id = \(id)
-            """, is: "t", within: .seconds(60))
+            """, is: "t", within: .seconds(180))
     }
 
     @Test("for a broken trigger on the ledger waits under its lease until that is mended")
@@ -28,12 +28,12 @@ import Testing
                 """)
             let worker = try rig.worker("--poll-interval", "1")
             let anna = try rig.insert("user_id, body", "'anna', 'x'")
-            try await worker.logs("results cannot be written until", within: .seconds(60))
+            try await worker.logs("results cannot be written until", within: .seconds(180))
             try await lease(rig, of: anna, movesOnBy: 15)
             #expect(try rig.value("status", of: anna) == "sending")
 
             try rig.psql("DROP TRIGGER audit ON delivery_failures")
-            try await rig.status(of: anna, is: "failed", within: .seconds(90))
+            try await rig.status(of: anna, is: "failed", within: .seconds(180))
             try await worker.stop()
             #expect(try rig.row(anna) == NotificationRow("failed", 1, rejected: 1, error: "Unregistered"))
             #expect(try rig.simulator.journal().requests.count == 1)
@@ -55,16 +55,16 @@ import Testing
                 """)
             let refused = try (1...3).map { try rig.insert("user_id, body", "'anna-\($0)', 'x'") }
             let worker = try rig.worker("--poll-interval", "1", "--lanes", "1")
-            try await worker.logs("a result could not be written; it waits until", within: .seconds(60))
+            try await worker.logs("a result could not be written; it waits until", within: .seconds(180))
             let plain = try rig.insert("user_id, body", "'user-1', 'x'")
-            try await rig.status(of: plain, is: "sent", within: .seconds(60))
+            try await rig.status(of: plain, is: "sent", within: .seconds(180))
             try await lease(rig, of: refused[0], movesOnBy: 15)
             #expect(try refused.allSatisfy { try rig.value("status", of: $0) == "sending" })
             // A line for all of them, not one a second.
             #expect(worker.log.count(of: "a result could not be written") == 1)
 
             try rig.psql("DROP TRIGGER refuse ON delivery_failures")
-            for id in refused { try await rig.status(of: id, is: "failed", within: .seconds(120)) }
+            for id in refused { try await rig.status(of: id, is: "failed", within: .seconds(240)) }
             try await worker.stop()
             #expect(try rig.simulator.journal().requests.count == 4)
             #expect(try rig.database.number("SELECT count(*) FROM delivery_failures WHERE http_status = 410") == 3)
@@ -84,14 +84,14 @@ import Testing
                 WHEN (NEW.id = \(first) AND NEW.status = 'sent') EXECUTE FUNCTION refuse()
                 """)
             let worker = try rig.worker("--poll-interval", "1")
-            try await worker.logs("a result could not be written", within: .seconds(60))
+            try await worker.logs("a result could not be written", within: .seconds(180))
             let second = try rig.insert("user_id, body", "'user-2', 'x'")
-            try await rig.status(of: second, is: "sent", within: .seconds(60))
+            try await rig.status(of: second, is: "sent", within: .seconds(180))
             try await lease(rig, of: first, movesOnBy: 15)
             #expect(try rig.value("status", of: first) == "sending")
 
             try rig.psql("DROP TRIGGER refuse ON scheduled_notifications")
-            try await rig.status(of: first, is: "sent", within: .seconds(120))
+            try await rig.status(of: first, is: "sent", within: .seconds(240))
             try await worker.stop()
             #expect(try rig.simulator.journal().requests.count == 2)
         }

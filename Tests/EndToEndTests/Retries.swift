@@ -11,13 +11,10 @@ import Testing
         }
     }
 
-    private func makeRetriesDue(_ rig: Rig) throws {
-        try rig.psql("UPDATE notification_batches SET not_before = now() WHERE state = 'ready'")
-    }
-
     @Test("for want of capacity is tried again later with the same ids, and accepted then")
     func laterAttempt() async throws {
         try await Rig.run { rig in
+            try rig.holdRetries()
             let tokens = ["0429", "0503", "0500"].map { DeviceTokens.magic($0) }
             try register("anna", tokens + [DeviceTokens.plain(1)], rig)
             let id = try rig.insert("user_id, body", "'anna', 'x'")
@@ -36,7 +33,7 @@ import Testing
             try await rig.drain()
             #expect(try rig.simulator.journal().requests.count == 4)
 
-            try makeRetriesDue(rig)
+            try rig.makeRetriesDue()
             try await rig.drain()
             let journal = try rig.simulator.journal()
             for token in tokens {
@@ -56,6 +53,7 @@ import Testing
     @Test("waits as long as its kind of answer asks for")
     func waits() async throws {
         try await Rig.run { rig in
+            try rig.holdRetries()
             let waits = ["0429": 30...60, "2429": 30...60, "0503": 5...30, "3503": 5...30, "0500": 5...30]
             for choice in waits.keys {
                 try register(choice, [DeviceTokens.magic(choice)], rig)
@@ -65,7 +63,7 @@ import Testing
             for (choice, seconds) in waits {
                 let wait = try rig.database.value(
                     """
-                    SELECT extract(epoch FROM b.not_before - b.created_at)
+                    SELECT extract(epoch FROM b.not_before - interval '1 hour' - b.created_at)
                     FROM notification_batches b JOIN scheduled_notifications n ON n.id = b.notification_id
                     WHERE n.user_id = '\(choice)' AND b.state = 'ready' AND b.attempts = 2 AND cardinality(b.device_ids) = 1
                     """)
@@ -78,11 +76,12 @@ import Testing
     @Test("is given up after eight attempts, and only the last of them is final")
     func givenUp() async throws {
         try await Rig.run { rig in
+            try rig.holdRetries()
             try register("anna", [DeviceTokens.magic("1429")], rig)
             let id = try rig.insert("user_id, body", "'anna', 'x'")
             for attempt in 1...8 {
                 #expect(try rig.value("status", of: id) == (attempt == 1 ? "pending" : "sending"))
-                try makeRetriesDue(rig)
+                try rig.makeRetriesDue()
                 try await rig.drain()
             }
             #expect(try rig.row(id) == NotificationRow("failed", 1, rejected: 1, error: "TooManyRequests"))
@@ -97,7 +96,7 @@ import Testing
     func notBeyondTheEnd() async throws {
         try await Rig.run { rig in
             try register("anna", [DeviceTokens.magic("1429")], rig)
-            let id = try rig.insert("user_id, body, expires_at", "'anna', 'x', now() + interval '20 s'")
+            let id = try rig.insert("user_id, body, expires_at", "'anna', 'x', now() + interval '29 s'")
             try await rig.drain()
             // The next try would be in 30 s at the earliest.
             #expect(try rig.row(id) == NotificationRow("failed", 1, rejected: 1, error: "TooManyRequests"))
@@ -122,6 +121,7 @@ import Testing
     @Test("as far as anybody knows is repeated with the same id, unless it may arrive at most once")
     func unknownOutcome() async throws {
         try await Rig.run { rig in
+            try rig.holdRetries()
             // The stream is reset, the connection is reset, the connection ends, the answer breaks off.
             let choices = ["01bb", "00cc", "01cc", "05bb"]
             let least = choices.map { DeviceTokens.magic($0, 1) }
@@ -135,7 +135,7 @@ import Testing
                 booked.append(try rig.insert("user_id, body, delivery", "'\(other)', 'x', 'at_most_once'"))
                 try await rig.drain()
             }
-            try makeRetriesDue(rig)
+            try rig.makeRetriesDue()
             try await rig.drain()
 
             let journal = try rig.simulator.journal()
@@ -161,6 +161,7 @@ import Testing
     @Test("because nobody answered is given up waiting for after 15 s, and treated alike")
     func unanswered() async throws {
         try await Rig.run { rig in
+            try rig.holdRetries()
             let tokens = [DeviceTokens.magic("01aa", 1), DeviceTokens.magic("01aa", 2)]
             for token in tokens { try register(token, [token], rig) }
             let least = try rig.insert("user_id, body", "'\(tokens[0])', 'x'")
@@ -168,7 +169,7 @@ import Testing
             try await rig.drain()
             #expect(try rig.row(most) == NotificationRow("failed", 1, unknown: 1, error: "NoAnswer"))
             #expect(try rig.value("status", of: least) == "sending")
-            try makeRetriesDue(rig)
+            try rig.makeRetriesDue()
             try await rig.drain()
             #expect(try rig.row(least) == NotificationRow("sent", 1, accepted: 1))
             let journal = try rig.simulator.journal()

@@ -35,6 +35,7 @@ import Testing
                 """)
             try rig.psql("UPDATE devices SET registered_at = registered_at - interval '1 hour'")
 
+            try rig.holdRetries()
             // Retries, splits, retirements, sweeps, the list of workers: all by functions.
             let worker = try rig.worker(
                 "--batch-size", "2",

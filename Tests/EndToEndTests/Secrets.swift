@@ -71,7 +71,7 @@ import Testing
     /// Drains and returns the log.
     private func drained(_ rig: Rig, _ more: [String: String]) async throws -> String {
         let worker = try rig.worker("--once", more: more)
-        _ = try await worker.exitCode(within: .seconds(90))
+        _ = try await worker.exitCode(within: .seconds(180))
         return worker.log
     }
 
@@ -231,7 +231,7 @@ import Testing
                     environment["PGPUSH_LOG_LEVEL"] = "trace"
                     environment["PGPUSH_LOG_FORMAT"] = format.rawValue
                     let worker = try WorkerProcess(["--once"], environment: environment)
-                    let code = try await worker.exitCode(within: .seconds(30))
+                    let code = try await worker.exitCode(within: .seconds(180))
                     #expect(code == 4, "\(change.keys): \(worker.log)")
                     #expect(confidential.found(in: worker.log).isEmpty, "\(change.keys): \(worker.log)")
                     let doctor = try Subprocess.run(

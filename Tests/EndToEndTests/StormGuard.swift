@@ -13,7 +13,7 @@ import Testing
             let id = try rig.insert("broadcast, body", "true, 'x'")
             let worker = try rig.worker("--poll-interval", "1")
             try await rig.eventually("SELECT count(*) FROM app_pauses", is: "1")
-            try await worker.logs("a storm of refused tokens", within: .seconds(60))
+            try await worker.logs("a storm of refused tokens", within: .seconds(120))
 
             let pause = try #require(
                 try rig.psql("SELECT app, environment, topic, automatic, reason FROM app_pauses").first)
@@ -27,7 +27,7 @@ import Testing
 
             try await rig.simulator.control("calm")
             try rig.psql("SELECT resume_app('default')")
-            try await rig.status(of: id, is: "sent", within: .seconds(90))
+            try await rig.status(of: id, is: "sent", within: .seconds(180))
             try await worker.stop()
             #expect(try rig.row(id) == NotificationRow("sent", 1000, accepted: 1000))
             #expect(
@@ -49,7 +49,7 @@ import Testing
                 "INSERT INTO scheduled_notifications (user_id, body) SELECT user_id, 'x' FROM devices ORDER BY id")
             let worker = try rig.worker("--poll-interval", "1")
             try await rig.eventually("SELECT count(*) FROM app_pauses", is: "1")
-            try await worker.logs("a storm of refused tokens", within: .seconds(60))
+            try await worker.logs("a storm of refused tokens", within: .seconds(120))
             try await rig.simulator.control("calm")
             try rig.psql("SELECT resume_app('default')")
             let open = "SELECT count(*) FROM scheduled_notifications WHERE finished_at IS NULL"
@@ -141,13 +141,14 @@ import Testing
             let id = try rig.insert("broadcast, body", "true, 'x'")
             try await rig.drain()
             try await rig.simulator.control("calm")
-            for passed in ["0", "1", "2"] {
+            // Three accepted in a row are needed; the dead one is among the first three, at the end of the pause, or not asked.
+            var passed: [String] = []
+            while passed.count < 8, let now = try rig.column("SELECT passed FROM app_pauses").first {
+                passed.append(now)
                 try rig.psql("UPDATE app_pauses SET next_probe_at = now()")
                 try await rig.drain()
-                #expect(try rig.column("SELECT passed FROM app_pauses") == [passed])
             }
-            try rig.psql("UPDATE app_pauses SET next_probe_at = now()")
-            try await rig.drain()
+            #expect((3...6).contains(passed.count), "\(passed)")
             #expect(try rig.database.number("SELECT count(*) FROM app_pauses") == 0)
             #expect(try rig.row(id) == NotificationRow("sent", 20, accepted: 19, rejected: 1))
             #expect(try rig.database.number("SELECT count(*) FROM devices WHERE NOT is_active") == 0)

@@ -61,12 +61,12 @@ import Testing
         try await run { rig, variables in
             let worker = try rig.worker("--lanes", "2", "--connections", "2", "--poll-interval", "1", more: variables)
             try enqueue(rig)
-            for app in Self.apps { try await rig.finished(app, within: .seconds(60)) }
+            for app in Self.apps { try await rig.finished(app, within: .seconds(180)) }
             #expect(try await rig.simulator.counts().accepted == 1800)
 
             try await rig.simulator.control("revoke TWOSKEY001")
             try enqueue(rig)
-            for app in ["one", "three"] { try await rig.finished(app, within: .seconds(60)) }
+            for app in ["one", "three"] { try await rig.finished(app, within: .seconds(180)) }
             try await rig.eventually(
                 "SELECT string_agg(DISTINCT app || ' ' || reason, ', ') FROM app_pauses", is: "two InvalidProviderToken"
             )
@@ -89,7 +89,7 @@ import Testing
 
             try await rig.simulator.control("restore TWOSKEY001")
             try rig.psql("SELECT resume_app('two'); SELECT pg_notify('pgpush', '')")
-            try await rig.finished("two", within: .seconds(90))
+            try await rig.finished("two", within: .seconds(180))
             try await worker.stop()
             #expect(
                 try rig.psql("SELECT DISTINCT status, rejected_count + unknown_count FROM scheduled_notifications")

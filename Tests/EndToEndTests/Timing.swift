@@ -13,11 +13,11 @@ import Testing
             try await rig.listeners(1)
             for round in 1...3 {
                 let id = try rig.insert("user_id, body", "'user-1', 'x'")
-                try await rig.status(of: id, is: "sent", within: .seconds(10))
-                // A claim that found nothing is not repeated within a second; the rest is for slow machines.
+                try await rig.status(of: id, is: "sent", within: .seconds(120))
+                // A poll alone would let at least two of the three wait for a minute, or nearly.
                 let delay = try #require(
                     try rig.value("extract(epoch FROM sent_at - created_at)", of: id).flatMap { Double($0) })
-                #expect(delay < 5, "round \(round)")
+                #expect(delay < 30, "round \(round)")
             }
             try await worker.stop()
         }
@@ -34,7 +34,7 @@ import Testing
                 SET pgpush.notify = off;
                 INSERT INTO scheduled_notifications (user_id, body) VALUES ('user-1', 'x') RETURNING id;
                 """)
-            try await rig.status(of: id, is: "sent", within: .seconds(10))
+            try await rig.status(of: id, is: "sent")
             try await worker.stop()
         }
     }
@@ -51,7 +51,7 @@ import Testing
                 ])
             try await worker.logs("notifications are not available")
             let id = try rig.insert("user_id, body", "'user-1', 'x'")
-            try await rig.status(of: id, is: "sent", within: .seconds(10))
+            try await rig.status(of: id, is: "sent")
             try await worker.stop()
         }
     }
@@ -60,19 +60,19 @@ import Testing
     func dueTime() async throws {
         try await Rig.run { rig in
             try rig.addDevices(1...2)
-            let worker = try rig.worker("--poll-interval", "60")
+            let worker = try rig.worker("--poll-interval", "600")
             try await rig.listeners(1)
             let kept = try rig.insert("user_id, body, scheduled_at", "'user-1', 'x', now() + interval '3 s'")
-            let moved = try rig.insert("user_id, body, scheduled_at", "'user-2', 'x', now() + interval '1 s'")
-            let later = "SELECT reschedule_notification(\(moved), now() + interval '4 s')"
+            let moved = try rig.insert("user_id, body, scheduled_at", "'user-2', 'x', now() + interval '15 s'")
+            let later = "SELECT reschedule_notification(\(moved), now() + interval '17 s')"
             #expect(try rig.database.value(later) == "rescheduled")
             for (id, token) in [(kept, DeviceTokens.plain(1)), (moved, DeviceTokens.plain(2))] {
-                try await rig.status(of: id, is: "sent", within: .seconds(15))
+                try await rig.status(of: id, is: "sent")
                 let due = try #require(try rig.value("extract(epoch FROM scheduled_at)", of: id).flatMap { Double($0) })
                 let requests = try rig.simulator.journal().requests(for: token)
                 #expect(requests.count == 1)
                 let delay = Double(requests.first?.wall ?? 0) / 1e9 - due
-                #expect(delay >= 0 && delay < 3)
+                #expect(delay >= 0 && delay < 15)
             }
             try await worker.stop()
         }
@@ -94,7 +94,7 @@ import Testing
                 LANGUAGE sql AS $$ SELECT pg_sleep(0.6); SELECT * FROM pgpush_quick_pauses() $$;
                 """)
             let id = try rig.insert("user_id, body", "'user-1', 'x'")
-            try await rig.drain(within: .seconds(20))
+            try await rig.drain()
             #expect(try rig.row(id) == NotificationRow("sent", 1, accepted: 1))
         }
     }
@@ -107,7 +107,7 @@ import Testing
             let all = try rig.insert("broadcast, body", "true, 'x'")
             let port = try FreePort.find()
             let worker = try rig.worker("--once", more: ["APNS_PRODUCTION_URL": "https://127.0.0.1:\(port)"])
-            #expect(try await worker.exitCode(within: .seconds(40)) == 6)
+            #expect(try await worker.exitCode() == 6)
             #expect(try rig.row(one) == NotificationRow("pending"))
             #expect(try rig.database.number("SELECT count(*) FROM notification_batches WHERE state <> 'ready'") == 0)
             try await rig.drain()

@@ -11,7 +11,7 @@ import Testing
 struct ConnectTests {
     /// Two requests with a short deadline against a peer that cannot be used.
     private func refused(_ rig: Rig, _ loop: EventLoop) async -> HTTP2Fault? {
-        rig.submit(1...2, timeout: .milliseconds(700))
+        rig.submit(1...2, timeout: .seconds(2))
         #expect(await rig.recorder.wait(for: 2))
         for tag in UInt64(1)...2 {
             #expect(rig.recorder.outcome(tag)?.notProcessedCode == rig.pool.snapshot.lastConnectFault?.code)
@@ -80,12 +80,12 @@ struct ConnectTests {
             let silent = try PlainListener(.silent)
             defer { silent.close() }
             let rig = try Rig(actor.loop, port: UInt16(silent.port)) { pool, _ in
-                pool.connectTimeout = .milliseconds(200)
+                pool.connectTimeout = .milliseconds(600)
             }
             defer { rig.close() }
             let fault = await refused(rig, actor.loop)
             #expect(fault?.code == .connectTimeout)
-            #expect(fault?.message.hasPrefix("no TLS handshake with localhost within 0.2 seconds") == true)
+            #expect(fault?.message.hasPrefix("no TLS handshake with localhost within 0.6 seconds") == true)
             #expect(silent.accepted >= 2 && silent.accepted <= 4)
         }
     }
@@ -134,7 +134,7 @@ struct ConnectTests {
                 actor.loop, serverTLS: try certificates.serverContext(clientCA: certificates.authorityPEM),
                 identity: identity)
             defer { rig.close() }
-            rig.submit(1...2, timeout: .milliseconds(500))
+            rig.submit(1...2, timeout: .seconds(2))
             #expect(await rig.recorder.wait(for: 2))
             #expect(rig.pool.snapshot.lastConnectFault?.code == .alert)
             #expect(rig.handler.seen.isEmpty)
@@ -146,14 +146,12 @@ struct ConnectTests {
         try onLoop { actor in
             let rig = try Rig(actor.loop) { _, server in server.initialSettings = nil }
             defer { rig.close() }
-            rig.handler.onOpen = { connection in
-                actor.loop.schedule(after: .milliseconds(200)) {
-                    connection.submitSettings(maxConcurrentStreams: 100)
-                }
-            }
             rig.submit(1...50)
+            #expect(await eventually(actor.loop) { rig.pool.inFlight == 1 })
             await pause(actor.loop, .milliseconds(100))
             #expect(rig.pool.inFlight == 1)
+            #expect(await eventually(actor.loop) { rig.handler.opened.count == 1 })
+            rig.handler.opened.first?.submitSettings(maxConcurrentStreams: 100)
             #expect(await rig.recorder.wait(for: 50))
             #expect(rig.recorder.statuses() == [200: 50])
         }

@@ -41,7 +41,7 @@ func onLoop<T: Sendable>(_ body: @escaping @Sendable (isolated LoopActor) async 
 
 /// Waits until `condition` holds; false when it does not within `timeout`.
 func eventually(
-    _ loop: EventLoop, _ timeout: Duration = .seconds(5), _ condition: () -> Bool
+    _ loop: EventLoop, _ timeout: Duration = .seconds(60), _ condition: () -> Bool
 ) async -> Bool {
     let end = MonotonicTime.now().advanced(by: timeout)
     while !condition() {
@@ -127,7 +127,7 @@ final class Recorder: HTTP2RequestHandler {
     func poolHasSpace() { spaceCalls += 1 }
 
     func request(
-        _ tag: UInt64, timeout: Duration = .seconds(10), startBy: MonotonicTime = .distantFuture
+        _ tag: UInt64, timeout: Duration = .seconds(30), startBy: MonotonicTime = .distantFuture
     ) -> HTTP2Request {
         HTTP2Request(
             path: keep("/3/device/\(tag)"), id: keep("id-\(tag)"), tag: tag,
@@ -142,7 +142,7 @@ final class Recorder: HTTP2RequestHandler {
     }
 
     /// Waits until so many requests have ended.
-    func wait(for count: Int, _ timeout: Duration = .seconds(15)) async -> Bool {
+    func wait(for count: Int, _ timeout: Duration = .seconds(120)) async -> Bool {
         let end = MonotonicTime.now().advanced(by: timeout)
         while order.count < count {
             let left = end.since(.now())
@@ -206,7 +206,7 @@ final class Rig {
         var serverConfiguration = HTTP2ServerConfiguration()
         serverConfiguration.initialSettings = settings
         var configuration = HTTP2PoolConfiguration(host: "localhost", port: port ?? 0)
-        configuration.connectTimeout = .seconds(5)
+        configuration.connectTimeout = .seconds(30)
         configuration.backoffFirst = .milliseconds(10)
         configuration.growAfter = .milliseconds(10)
         configuration.connectBurst = 1000
@@ -228,13 +228,13 @@ final class Rig {
 
     @discardableResult
     func submit(
-        _ tag: UInt64, timeout: Duration = .seconds(10), head: HTTP2RequestHead? = nil,
+        _ tag: UInt64, timeout: Duration = .seconds(30), head: HTTP2RequestHead? = nil,
         startBy: MonotonicTime = .distantFuture
     ) -> Bool {
         pool.submit(recorder.request(tag, timeout: timeout, startBy: startBy), head: head ?? self.head)
     }
 
-    func submit(_ tags: ClosedRange<UInt64>, timeout: Duration = .seconds(10)) {
+    func submit(_ tags: ClosedRange<UInt64>, timeout: Duration = .seconds(30)) {
         for tag in tags { submit(tag, timeout: timeout) }
     }
 

@@ -66,7 +66,7 @@ import Testing
             connection.pauseReading()
             let head = HTTP2RequestHead(fields: [], body: [UInt8](repeating: 65, count: 4000))
             let limit = MonotonicTime.now().advanced(by: .seconds(1))
-            for tag in UInt64(2)...3000 { rig.submit(tag, timeout: .seconds(20), head: head, startBy: limit) }
+            for tag in UInt64(2)...3000 { rig.submit(tag, timeout: .seconds(60), head: head, startBy: limit) }
             #expect(await eventually(actor.loop) { rig.pool.inFlight > 100 })
             #expect(await eventually(actor.loop) { MonotonicTime.now() > limit })
             connection.resumeReading()

@@ -18,16 +18,22 @@ import Testing
             let worker = try rig.worker(within: ["/usr/bin/prlimit", "--data=\(512 << 20)", "--"])
             try await rig.listeners(1)
             let all = try rig.insert("broadcast, body", "true, 'x'")
-            try await rig.simulator.wait(for: .accepted, atLeast: 30_000, within: .seconds(120))
+            try await rig.simulator.wait(for: .accepted, atLeast: 30_000, within: .seconds(300))
             let early = try worker.reading()
-            try await rig.simulator.wait(for: .accepted, atLeast: 100_000, within: .seconds(120))
+            try await rig.simulator.wait(for: .accepted, atLeast: 100_000, within: .seconds(300))
             let one = try rig.insert("user_id, body", "'user-7', 'y'")
-            try await rig.status(of: one, is: "sent", within: .seconds(20))
+            try await rig.status(of: one, is: "sent")
             #expect(try rig.value("status", of: all) == "sending")
-            let delay = try rig.value("extract(epoch FROM sent_at - created_at)", of: one)
-            #expect(try #require(delay.flatMap { Double($0) }) < 5)
+            // By rank, since a second is long on one machine and short on another: what was claimed of the 600 slices between
+            // its time and its end is what both lanes hold, and a little.
+            let before = try rig.database.number(
+                """
+                SELECT count(*) FROM notification_batches b JOIN scheduled_notifications n ON n.id = \(one)
+                WHERE b.notification_id = \(all) AND b.claimed_at BETWEEN n.created_at AND n.sent_at
+                """)
+            #expect(before < 100, "\(before) slices of the broadcast were claimed before the single was sent")
 
-            try await rig.status(of: all, is: "sent", within: .seconds(240))
+            try await rig.status(of: all, is: "sent", within: .seconds(900))
             let late = try worker.reading()
             let peak = try #require(worker.peakMemory)
             #expect(late.resident < early.resident + 16 * 1024, "\(early) then \(late)")

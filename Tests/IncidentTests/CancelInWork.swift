@@ -46,6 +46,8 @@ import Testing
             try rig.addSingles(1...200)
             let worker = try rig.worker("--batch-size", "5", "--connections", "1")
             try await rig.simulator.wait(for: .accepted, atLeast: 10)
+            // Some of it is written down, most not yet claimed.
+            try await rig.eventually("SELECT count(*) >= 5 FROM scheduled_notifications WHERE status = 'sent'", is: "t")
             var said: [Int: String] = [:]
             for id in (1...200).shuffled() {
                 said[id] = try rig.database.value("SELECT cancel_notification(\(id))")
@@ -74,7 +76,7 @@ import Testing
 
     @Test("F23: ends a half-sent broadcast: no batch is begun after it, and the counts are those of the gateway")
     func halfSent() async throws {
-        try await Rig.run(simulator: ["--first-limit", "5", "--stream-limit", "5", "--latency-ms", "50"]) { rig in
+        try await Rig.run(simulator: ["--first-limit", "5", "--stream-limit", "5", "--latency-ms", "200"]) { rig in
             try rig.addDevices(1...3000)
             let id = try rig.insert("broadcast, body", "true, 'x'")
             let worker = try rig.worker("--batch-size", "50")

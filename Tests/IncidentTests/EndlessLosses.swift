@@ -55,7 +55,7 @@ import Testing
         let closed = try await rig.simulator.counts().closed
         try await rig.simulator.set("\(end)-after", 20)
         try meanwhile()
-        try await rig.simulator.wait(for: .closed, atLeast: closed + count, within: .seconds(120))
+        try await rig.simulator.wait(for: .closed, atLeast: closed + count, within: .seconds(300))
         try await rig.simulator.set("\(end)-after", 0)
     }
 
@@ -71,7 +71,7 @@ import Testing
         try await rig.listeners(1)
         let answered = try await rig.simulator.counts().answered
         // The black holes were given up some rounds ago; the connections that are there now carry all this.
-        try await rig.simulator.wait(for: .answered, atLeast: answered + 800, within: .seconds(120))
+        try await rig.simulator.wait(for: .answered, atLeast: answered + 800, within: .seconds(300))
         return try worker.reading()
     }
 
@@ -97,7 +97,7 @@ import Testing
     private func expectAllSent(_ rig: Rig, _ id: Int, _ devices: Int) async throws {
         try await rig.simulator.set("stream-limit", 1000)
         try await rig.simulator.set("latency-ms", 0)
-        try await rig.status(of: id, is: "sent", within: .seconds(120))
+        try await rig.status(of: id, is: "sent", within: .seconds(300))
         #expect(try rig.row(id) == NotificationRow("sent", devices, accepted: devices))
         #expect(try await rig.simulator.counts().distinctAccepted == devices)
         try rig.expectNobodyHarmed()

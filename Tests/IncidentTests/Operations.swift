@@ -37,7 +37,7 @@ import Testing
             try await first.logs("stopping")
             let stopped = try rig.simulator.journal()
             let onTheWire = stopped.requests.count + stopped.held.count
-            #expect(try await first.exitCode(within: .seconds(Double(grace) + 20)) == 0)
+            #expect(try await first.exitCode(within: .seconds(120)) == 0)
 
             // What was under way when the signal came, and not a wave more.
             let counts = try await rig.simulator.counts()
@@ -67,7 +67,7 @@ import Testing
             first.signal(SIGTERM)
             try await first.logs("stopping")
             first.signal(SIGTERM)
-            #expect(try await first.exitCode(within: .seconds(10)) == 130)
+            #expect(try await first.exitCode() == 130)
             let sent = try count("status = 'sent'", rig)
             let touched = try await rig.simulator.counts().requests
             #expect(try count("lease_until > now() + interval '76 s'", rig) == 0)
@@ -80,10 +80,9 @@ import Testing
             // Whoever takes over must have had its connection for half a minute; then any new row wakes it.
             try await rig.eventually(
                 "SELECT bool_or(started_at < now() - interval '31 s') FROM pgpush_workers WHERE pid = \(second.pid)",
-                is: "t",
-                within: .seconds(60))
+                is: "t")
             try rig.addSingles(1...1)
-            try await rig.allSinglesSent(1001, within: .seconds(90))
+            try await rig.allSinglesSent(1001, within: .seconds(240))
             try await second.stop()
             #expect(claimed > sent && touched >= sent)
             try expectRepeats(rig, atMost: touched - sent)

@@ -16,9 +16,9 @@ import Testing
                 try await rig.listeners(1)
                 let id = try rig.insert("user_id, body", "'user-\(number + 1)', 'x'")
                 try await rig.status(of: id, is: "sent")
-                // Heard of, not polled for.
+                // Heard of, not polled for: that would take a minute.
                 let delay = try rig.value("extract(epoch FROM sent_at - created_at)", of: id)
-                #expect(try #require(delay.flatMap { Double($0) }) < 15)
+                #expect(try #require(delay.flatMap { Double($0) }) < 30)
             }
             try await worker.stop()
             expectEachOnce(try rig.simulator.journal(), 3)
@@ -32,7 +32,7 @@ import Testing
         let (known, used, start) = (worker.log.count(of: failure), try worker.processorTime(), ContinuousClock.now)
         try cluster.stop(mode)
         // Some tries of each of its four connections or so: a few seconds.
-        try await worker.logs(failure, times: known + 16, within: .seconds(60))
+        try await worker.logs(failure, times: known + 16, within: .seconds(240))
         let (outage, work) = (ContinuousClock.now - start, try worker.processorTime() - used)
         #expect(work < outage / 2, "\(work) of \(outage)")
         // Never more than five a second for each connection.
@@ -83,7 +83,7 @@ import Testing
     func pooled(_ pooling: Pooling) async throws {
         let cluster = try PostgresCluster(settings: ["log_statement": "'all'"])
         defer { cluster.remove() }
-        let weather = ["--first-limit", "5", "--stream-limit", "5", "--latency-ms", "200"]
+        let weather = ["--first-limit", "5", "--stream-limit", "5", "--latency-ms", "2000"]
         try await Rig.run(cluster: cluster, simulator: weather) { rig in
             try rig.addDevices(1...200)
             let pooler = try Pooler(before: cluster, settings: pooling.settings)
@@ -95,9 +95,10 @@ import Testing
             }
             for worker in workers { try await worker.logs("notifications are not available") }
             try rig.addSingles(1...200)
+            // Each holds forty at most, and answers are slow until both have some.
+            try await rig.eventually("SELECT count(DISTINCT owner) FROM scheduled_notifications", is: "2")
+            try await rig.simulator.set("latency-ms", 100)
             try await rig.allSinglesSent(200)
-            let owners = "SELECT count(DISTINCT owner) FROM scheduled_notifications"
-            #expect(try rig.database.number(owners) == 2)
             for worker in workers { try await worker.stop() }
 
             expectEachOnce(try rig.simulator.journal(), 200)
@@ -120,33 +121,38 @@ import Testing
             try rig.addDevices(1...52)
             try rig.psql(
                 """
-                ALTER ROLE \(PostgresCluster.user) SET idle_in_transaction_session_timeout = '2s';
-                ALTER ROLE \(PostgresCluster.user) SET statement_timeout = '1s'
+                ALTER ROLE \(PostgresCluster.user) SET idle_in_transaction_session_timeout = '10s';
+                ALTER ROLE \(PostgresCluster.user) SET statement_timeout = '4s'
                 """)
             let locker = rig.database.openSession()
             defer { locker.close() }
             try locker.run("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")
-            let worker = try rig.worker()
+            let worker = try rig.worker("--poll-interval", "1")
             // The first answer opens a connection for many.
             try rig.addSingles(52...52)
             try await rig.allSinglesSent(1)
             try await rig.simulator.set("latency-ms", 12_000)
             try rig.addSingles(1...50)
             try await rig.simulator.wait(for: .held, atLeast: 50)
-            // Falls due while the table is locked; the answers come while it is locked again.
-            try rig.insert("user_id, body, scheduled_at", "'user-51', 'x', now() + interval '500 ms'")
-            let hold = "BEGIN; LOCK TABLE scheduled_notifications IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT;"
-            try locker.start(hold + hold)
-            try await expectNoOpenTransaction(rig, for: .seconds(5))
+            // Nothing can be claimed, and no answer that comes can be written down.
+            try locker.run(
+                """
+                BEGIN; LOCK TABLE scheduled_notifications IN ACCESS EXCLUSIVE MODE;
+                INSERT INTO scheduled_notifications (user_id, body) VALUES ('user-51', 'x')
+                """)
+            try await expectNoOpenTransaction(rig, for: .seconds(8))
+            try await worker.logs("55P03")
             try await rig.simulator.control("answer-held")
             try await rig.simulator.set("latency-ms", 0)
-            _ = try locker.finish()
+            try await worker.logs("55P03", times: worker.log.count(of: "55P03") + 1)
+            let sent = try locker.run("SELECT count(*) FROM scheduled_notifications WHERE status = 'sent'")
+            #expect(sent == [["1"]])
+            try locker.run("COMMIT")
             try await rig.allSinglesSent(52)
             try await worker.stop()
 
             expectEachOnce(try rig.simulator.journal(), 52)
             try rig.expectNothingCharged()
-            #expect(worker.log.contains("55P03"), "the lock was met, and the statement repeated")
             #expect(!cluster.log.contains("idle-in-transaction timeout"))
         }
     }
@@ -155,7 +161,7 @@ import Testing
     private func expectNoOpenTransaction(_ rig: Rig, for time: Duration) async throws {
         let open = """
             SELECT count(*) FROM pg_stat_activity
-            WHERE application_name LIKE 'pgpush%' AND state LIKE 'idle in transaction%' AND state_change < now() - interval '1 s'
+            WHERE application_name LIKE 'pgpush%' AND state LIKE 'idle in transaction%' AND state_change < now() - interval '5 s'
             """
         let end = ContinuousClock.now + time
         while ContinuousClock.now < end {

@@ -14,7 +14,7 @@ extension Rig {
     }
 
     /// Waits until so many notifications are sent.
-    func allSinglesSent(_ count: Int, within limit: Duration = .seconds(40)) async throws {
+    func allSinglesSent(_ count: Int, within limit: Duration = .seconds(120)) async throws {
         try await eventually(
             "SELECT count(*) FROM scheduled_notifications WHERE status = 'sent'", is: "\(count)", within: limit)
     }

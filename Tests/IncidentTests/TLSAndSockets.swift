@@ -10,7 +10,7 @@ import Testing
         // A gateway that is out of reach for ten seconds gets nothing reserved for it.
         try await rig.eventually(
             "SELECT count(*) FROM scheduled_notifications WHERE status = 'pending'", is: "\(rows)",
-            within: .seconds(40))
+            within: .seconds(180))
         // Attempts double their distance: some eight in ten seconds, with good luck a few more.
         let knocks = try await rig.simulator.counts().knocks
         let more = try? await rig.simulator.wait(for: .knocks, atLeast: knocks + 25, within: .seconds(10))
@@ -25,7 +25,7 @@ import Testing
         try await rig.simulator.control("set certificate good")
         try await rig.simulator.control("set alpn h2")
         try await rig.simulator.control("set admission open")
-        try await rig.allSinglesSent(rows, within: .seconds(100))
+        try await rig.allSinglesSent(rows, within: .seconds(240))
         try await worker.stop()
         expectEachOnce(try rig.simulator.journal(), rows)
         try rig.expectNothingCharged()
@@ -90,7 +90,7 @@ import Testing
             try rig.addSingles(1...100)
             let worker = try rig.worker("--lanes", "1", "--connections", "2", "--poll-interval", "1")
             // What was in flight is repeated within seconds.
-            try await rig.allSinglesSent(100, within: .seconds(90))
+            try await rig.allSinglesSent(100, within: .seconds(240))
             #expect(worker.isRunning)
             // And once more while the worker is about to say goodbye.
             try await rig.simulator.control(end)
@@ -134,7 +134,7 @@ import Testing
                 try rig.addSingles(round * 20 + 1...round * 20 + 20)
                 try await rig.simulator.wait(for: .requests, atLeast: round * 20 + 1)
                 if round % 2 == 0 { proxy.reset() } else { try terminateSessions(rig) }
-                try await rig.allSinglesSent(round * 20 + 20, within: .seconds(60))
+                try await rig.allSinglesSent(round * 20 + 20, within: .seconds(180))
             }
             proxy.reset()
             try await worker.stop()

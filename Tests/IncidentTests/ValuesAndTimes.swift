@@ -97,7 +97,7 @@ import Testing
             let due = try #require(times.first?[0].flatMap { Double($0) })
             for request in requests {
                 let delay = Double(request.wall) / 1e9 - due
-                #expect(delay >= -0.001 && delay < 15)
+                #expect(delay >= -0.001 && delay < 50)
             }
             #expect(requests.first { $0.token == DeviceTokens.plain(1) }?.headers["apns-expiration"] == times.first?[1])
             for id in ids.suffix(2) { #expect(try rig.row(id) == NotificationRow("pending")) }
@@ -173,13 +173,15 @@ import Testing
             try await rig.listeners(1)
             try await rig.status(of: normal, is: "sent")
             try await rig.status(of: farEnd, is: "sent")
-            try await rig.status(of: old, is: "expired", within: .seconds(90))
+            try await rig.status(of: old, is: "expired", within: .seconds(240))
             let next = try rig.insert("user_id, body", "'user-2', 'y'")
             try await rig.status(of: next, is: "sent")
             #expect(try rig.row(far) == NotificationRow("pending"))
             // Never due; due since ever, and so too late; due now and for ever.
             let endings = ["pending", "expired", "expired", "sent"]
-            for (id, status) in zip(endless, endings) { try await rig.status(of: id, is: status, within: .seconds(90)) }
+            for (id, status) in zip(endless, endings) {
+                try await rig.status(of: id, is: status, within: .seconds(240))
+            }
             #expect(worker.isRunning && !worker.log.contains("failed"), "\(worker.log)")
             for words in [
                 ["list"], ["list", "--json"], ["stats"], ["devices", "list"], ["devices", "list", "--json"],

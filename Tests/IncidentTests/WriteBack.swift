@@ -33,7 +33,7 @@ import Testing
             let answered = Double(try rig.simulator.journal().accepted.first?.wall ?? 0) / 1e9
 
             let away = "SELECT clock_timestamp() > to_timestamp(\(answered)) + interval '30 s'"
-            try await rig.eventually(away, is: "t", within: .seconds(60))
+            try await rig.eventually(away, is: "t")
             #expect(worker.isRunning && worker.log.contains("settle failed, will be repeated"))
             #expect(try rig.value("status", of: id) == "sending")
             try proxy.thaw()
@@ -47,7 +47,7 @@ import Testing
             // When it was sent, not when that could be written down.
             let times = try rig.psql(
                 """
-                SELECT abs(extract(epoch FROM sent_at) - \(answered)) < 5, extract(epoch FROM finished_at) - \(answered) >= 30
+                SELECT abs(extract(epoch FROM sent_at) - \(answered)) < 20, extract(epoch FROM finished_at) - \(answered) >= 30
                 FROM scheduled_notifications WHERE id = \(id)
                 """)
             #expect(times == [["t", "t"]])

@@ -135,6 +135,19 @@ import Testing
         #expect(schedule.isAwake(.broadcasts, "default", at: start))
     }
 
+    @Test("while others are sent to, single users are looked for four times a second; other work is not")
+    func whileBusy() {
+        var schedule = ClaimSchedule()
+        let start = MonotonicTime.now()
+        for kind in ClaimKind.allCases { schedule.foundNothing(kind, ["a"], isBusy: true, at: start) }
+        schedule.roundEnded(at: start)
+        let soon = start.advanced(by: .milliseconds(250))
+        #expect(ClaimKind.allCases.filter { schedule.isAwake($0, "a", at: soon) } == [.notifications])
+        schedule.foundNothing(.notifications, ["a"], isBusy: false, at: soon)
+        schedule.roundEnded(at: soon)
+        #expect(!schedule.isAwake(.notifications, "a", at: soon.advanced(by: .milliseconds(900))))
+    }
+
     @Test("an app that has nothing does not put another to sleep") func scheduleOfApps() {
         let start = MonotonicTime(nanoseconds: 1_000_000_000)
         var schedule = ClaimSchedule()

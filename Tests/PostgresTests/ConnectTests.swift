@@ -12,7 +12,7 @@ import Testing
 @Suite("Connecting") struct ConnectTests {
     private func connect(_ address: String, patience: Duration = .zero) async throws -> PostgresError? {
         let configuration = try PostgresConfiguration(
-            connectionString: address, applicationName: "tests", connectTimeout: .seconds(5))
+            connectionString: address, applicationName: "tests", connectTimeout: .seconds(60))
         return try await onLoop { actor in
             do throws(PostgresError) {
                 let connection = try await PostgresConnection.open(
@@ -45,7 +45,7 @@ import Testing
         let start = MonotonicTime.now()
         let dead = try await connect("host=127.0.0.1 port=\(port) user=x dbname=y")
         #expect(dead?.code == .unreachable && dead?.reaction == .retry && dead?.message.contains("refused") == true)
-        #expect(start.elapsedMilliseconds < 10_000)
+        #expect(start.elapsedMilliseconds < 50_000)
         let nameless = try await connect("host=no-such-host.invalid user=x dbname=y")
         #expect(nameless?.code == .unreachable && nameless?.message.contains("no-such-host.invalid") == true)
     }
@@ -56,7 +56,7 @@ import Testing
         defer { cluster.remove() }
         let (address, missing) = (cluster.address, cluster.connectionString(database: "nowhere"))
         try cluster.stop(.fast)
-        async let result = connect(address, patience: .seconds(20))
+        async let result = connect(address, patience: .seconds(120))
         try cluster.start()
         #expect(try await result == nil)
         let start = MonotonicTime.now()
@@ -77,7 +77,7 @@ import Testing
         defer { hole.close() }
         #expect(
             try await connect(
-                "host=127.0.0.1,127.0.0.1 port=\(hole.port),\(port) user=postgres dbname=postgres connect_timeout=1")
+                "host=127.0.0.1,127.0.0.1 port=\(hole.port),\(port) user=postgres dbname=postgres connect_timeout=5")
                 == nil)
         let standby = try PostgresCluster()
         defer { standby.remove() }

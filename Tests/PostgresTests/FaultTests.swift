@@ -15,7 +15,7 @@ import Testing
             let database = try sharedDatabase()
             let pid = try await session.query(PostgresStatement("SELECT pg_backend_pid()")).int32(0, 0)
             // In the middle of a call.
-            async let ended: Void = killAfter(.milliseconds(200), pid, database)
+            async let ended: Void = killAsleep(pid, database)
             let error = await failure { () throws(PostgresError) in
                 try await session.query(PostgresStatement("SELECT pg_sleep(10)"))
             }
@@ -75,7 +75,7 @@ import Testing
             try cluster.start()
             let back = MonotonicTime.now()
             #expect(try await session.query(PostgresStatement("SELECT 1")).rows == 1)
-            #expect(back.elapsedMilliseconds < 15_000)
+            #expect(back.elapsedMilliseconds < 60_000)
             #expect(session.connectionCount == 2)
         }
     }
@@ -92,7 +92,7 @@ import Testing
                 try await session.query(PostgresStatement("SELECT 1"), timeout: .milliseconds(300))
             }
             #expect(error.code == .deadline && error.outcome == .unknown && error.reaction == .retry)
-            #expect(start.elapsedMilliseconds < 10_000)
+            #expect(start.elapsedMilliseconds < 60_000)
             // Another process of the server answers the new connection.
             #expect(try await session.query(PostgresStatement("SELECT 1")).rows == 1)
             kill(pid, SIGCONT)
@@ -126,17 +126,20 @@ import Testing
             let start = MonotonicTime.now()
             let error = await failure { () throws(PostgresError) in
                 _ = try await PostgresConnection.open(
-                    loop: actor.loop, configuration: configuration, logger: .silent, timeout: .seconds(5))
+                    loop: actor.loop, configuration: configuration, logger: .silent, timeout: .seconds(60))
             }
             #expect(error.code == .unreachable && error.message.contains("400 ms"))
-            #expect((400..<5000).contains(start.elapsedMilliseconds))
+            #expect(start.elapsedMilliseconds >= 400)
+            let patient = try PostgresConfiguration(
+                connectionString: "host=127.0.0.1 port=\(hole.port) user=x dbname=y", applicationName: "tests",
+                connectTimeout: .seconds(60))
             let soon = MonotonicTime.now()
             let bound = await failure { () throws(PostgresError) in
                 _ = try await PostgresConnection.open(
-                    loop: actor.loop, configuration: configuration, logger: .silent, timeout: .milliseconds(100))
+                    loop: actor.loop, configuration: patient, logger: .silent, timeout: .milliseconds(100))
             }
             #expect(bound.code == .unreachable)
-            #expect(soon.elapsedMilliseconds < 390)
+            #expect(soon.elapsedMilliseconds < 50_000)
         }
     }
 
@@ -148,13 +151,13 @@ import Testing
         defer { proxy.close() }
         let address = "host=127.0.0.1 port=\(proxy.port) user=postgres dbname=\(database.name) sslmode=disable"
         try await withSession(address) { session, _ in
-            try await session.connect(timeout: .seconds(5))
+            try await session.connect(timeout: .seconds(60))
             let faults: [TCPProxy.Trap.Action] = [.cut, .cutAfterAnswer(ending: TCPProxy.Trap.postgresAnswer)]
             for (id, fault) in zip(1..., faults) {
                 proxy.set(TCPProxy.Trap(on: "COMMIT", fault))
                 let error = await failure { () throws(PostgresError) in
                     try await session.query(
-                        PostgresStatement("INSERT INTO unknown_commit VALUES ($1)", [Int32(id)]), timeout: .seconds(5))
+                        PostgresStatement("INSERT INTO unknown_commit VALUES ($1)", [Int32(id)]), timeout: .seconds(60))
                 }
                 #expect(error.code == .connectionLost && error.outcome == .unknown)
                 #expect(error.description.contains("not known"))
@@ -177,7 +180,7 @@ import Testing
             for _ in 0..<100 { try await session.connect(timeout: .zero) }
             #expect(session.connectionCount == 1 && session.lastError == nil)
             session.close()
-            let error = await failure { () throws(PostgresError) in try await session.connect(timeout: .seconds(5)) }
+            let error = await failure { () throws(PostgresError) in try await session.connect(timeout: .seconds(60)) }
             #expect(error.code == .closed)
         }
         let hole = try PlainListener(.silent)
@@ -198,7 +201,7 @@ import Testing
     @Test("a session that is closed ends every call, and makes no connection any more")
     func closed() async throws {
         try await withSession { session, actor in
-            try await session.connect(timeout: .seconds(5))
+            try await session.connect(timeout: .seconds(60))
             let answers = Collector()
             for number in 1...3 {
                 let call = PostgresCall(.pipeline([PostgresStatement("SELECT pg_sleep(5)")])) {
@@ -266,7 +269,7 @@ import Testing
                 let pid = try await session.query(PostgresStatement("SELECT pg_backend_pid()")).int(0, 0)
                 try cluster.execute("SELECT pg_terminate_backend(\(pid))")
                 while session.isConnected { await pause(.milliseconds(1), on: actor.loop) }
-                try await session.connect(timeout: .seconds(10))
+                try await session.connect(timeout: .seconds(60))
             }
             #expect(session.connectionCount == 51)
             #expect(try openSockets(to: port) == 1)
@@ -276,9 +279,13 @@ import Testing
     }
 }
 
-/// Ends a backend from outside after a while.
-private func killAfter(_ delay: Duration, _ pid: Int32, _ database: TestDatabase) async {
-    try? await Task.sleep(for: delay)
+/// Ends a backend from outside once it sleeps in the middle of a call; at the latest after a minute.
+private func killAsleep(_ pid: Int32, _ database: TestDatabase) async {
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE pid = \(pid) AND wait_event = 'PgSleep'"
+    for _ in 0..<3000 {
+        if (try? database.number(asleep)) == 1 { break }
+        try? await Task.sleep(for: .milliseconds(20))
+    }
     _ = try? database.psql("SELECT pg_terminate_backend(\(pid))")
 }
 

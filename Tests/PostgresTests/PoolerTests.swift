@@ -30,7 +30,7 @@ import Testing
                         RETURNING 1::int8
                         """, [Int32(worker), Int32(round)])
                     let call = PostgresCall(.transaction([insert], limits)) { answers.add(worker, $0) }
-                    session.submit(call, timeout: .seconds(20))
+                    session.submit(call, timeout: .seconds(60))
                 }
             }
             while answers.numbers.count < 100 { await pause(.milliseconds(5), on: actor.loop) }
@@ -44,7 +44,7 @@ import Testing
                 #expect(try rows.string(row, 1) == "\(worker + 1)s")
                 #expect(try rows.int(row, 2) == 25)
             }
-            let settings = try await sessions[0].simple("SHOW statement_timeout", timeout: .seconds(5))
+            let settings = try await sessions[0].simple("SHOW statement_timeout", timeout: .seconds(60))
             #expect(try settings[0].string(0, 0) == "0")
         }
     }

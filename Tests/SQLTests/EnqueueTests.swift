@@ -175,4 +175,25 @@ import Testing
         #expect(try worker.expand(worker.claimBatches()).map(\.ids) == [[-2]])
         #expect(try worker.expand(worker.claim()).map(\.tokens) == [["bb000001"], ["bb000001"]])
     }
+
+    @Test("forgetting somebody begins again when a deadlock was ended at its cost")
+    func forgettingThroughADeadlock() throws {
+        try database.psql("INSERT INTO devices (user_id, device_token) VALUES ('a', 'aa000001')")
+        let note = try database.notify("user_ids", "'{a,b}'")
+        let other = database.openSession()
+        let operators = database.openSession()
+        defer {
+            other.close()
+            operators.close()
+        }
+        // Each holds what the other wants next; whoever looks for a deadlock first gives way.
+        try other.run("SET deadlock_timeout = '10min'; BEGIN; SELECT FROM devices WHERE user_id = 'a' FOR UPDATE")
+        try operators.run("SET deadlock_timeout = '5s'")
+        try operators.start("SELECT forget_user('a')")
+        #expect(try operators.waitsForALock())
+        try other.run("UPDATE scheduled_notifications SET title = 'x' WHERE id = \(note)")
+        try other.run("COMMIT")
+        #expect(try operators.finish() == [["1"]])
+        #expect(try database.value("SELECT user_ids FROM scheduled_notifications WHERE id = \(note)") == "{b}")
+    }
 }

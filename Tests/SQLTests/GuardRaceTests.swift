@@ -34,7 +34,7 @@ import Testing
         #expect(try first.settle(.answers(mine, accepted: 40, bad: Array(1...9))) == "applied")
         try second.session.start(
             "SELECT result FROM \(second.settleCall([.answers(yours, accepted: 35, bad: Array(101...115))]))")
-        #expect(second.session.isBusy(after: 0.2))
+        #expect(try second.session.waitsForALock())
         try first.session.run("COMMIT")
         #expect(try second.session.finish() == [["applied"]])
         #expect(
@@ -51,7 +51,7 @@ import Testing
         try first.settle(.answers(third, accepted: 90, bad: [201]))
         try second.session.start(
             "SELECT result FROM \(second.settleCall([.answers(fourth, accepted: 99, bad: [301])]))")
-        #expect(second.session.isBusy(after: 0.2))
+        #expect(try second.session.waitsForALock())
         try first.session.run("ROLLBACK")
         #expect(try second.session.finish() == [["applied"]])
         #expect(try database.psql("SELECT answered_count, proposed_count FROM token_windows") == [["100", "1"]])
@@ -67,7 +67,7 @@ import Testing
         #expect(try second.settle(.answers(yours, bad: Array(101...150))) == "applied")
         // The judge has seen a calm window, has the device locked, and finds the window tripped when it gets it.
         try first.session.start(judgement(first))
-        #expect(first.session.isBusy(after: 0.2))
+        #expect(try first.session.waitsForALock())
         try second.session.run("COMMIT")
         #expect(try first.session.finish() == [["tripped", "0", "0", "0"]])
         #expect(try count("devices WHERE NOT is_active") == 0)
@@ -82,7 +82,7 @@ import Testing
         try first.session.run("BEGIN")
         #expect(try first.judge() == [["calm", "1", "0", "0"]])
         try second.session.start("SELECT result FROM \(second.settleCall([.answers(yours, accepted: 99, bad: [150])]))")
-        #expect(second.session.isBusy(after: 0.2))
+        #expect(try second.session.waitsForALock())
         try first.session.run("COMMIT")
         #expect(try second.session.finish() == [["applied"]])
         // Its proposal is in a window of its own, with its evidence alone.
@@ -103,7 +103,7 @@ import Testing
         defer { operators.close() }
         try operators.start("SELECT resume_app('default')")
         try second.session.start("SELECT status FROM finalise('{\(id)}')")
-        #expect(operators.isBusy(after: 0.2))
+        #expect(try operators.waitsForALock())
         try first.session.run("COMMIT")
         #expect(try operators.finish() == [["t"]])
         #expect(try second.session.finish() == [])
@@ -119,18 +119,6 @@ import Testing
         #expect(try count("notification_batches WHERE state = 'ready'") == 2)
     }
 
-    /// Whether another session of this database comes to wait for a lock within half a minute.
-    private func waitsForALock() throws -> Bool {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while ContinuousClock.now < deadline {
-            // There is nothing to wait on but what the server says of it.
-            if try count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0 {
-                return true
-            }
-        }
-        return false
-    }
-
     @Test func aResumeDuringASettleLosesNoProposal() throws {
         try database.notify("broadcast", "true")
         let units = try slices(first, 2)
@@ -140,7 +128,7 @@ import Testing
         try first.session.run("BEGIN")
         try first.settle(.answers(units[1], bad: Array(101...200)))
         try operators.start("SELECT resume_app('default')")
-        #expect(try waitsForALock(), "the window is locked")
+        #expect(try operators.waitsForALock(), "the window is locked")
         try first.session.run("COMMIT")
         #expect(try operators.finish() == [["t"]])
         // What came at the last moment keeps the window, and is parked by the next judge.
@@ -162,7 +150,7 @@ import Testing
         try second.session.run("BEGIN")
         #expect(try second.judge() == [["tripped", "0", "0", "100"]])
         try operators.start("SELECT cancel_notification(\(id))")
-        #expect(operators.isBusy(after: 0.2))
+        #expect(try operators.waitsForALock())
         try second.session.run("COMMIT")
         #expect(try operators.finish() == [["cancelling"]])
         // The cancel is first: nothing more is parked.
@@ -184,7 +172,7 @@ import Testing
         let operators = database.openSession()
         defer { operators.close() }
         try operators.start("SELECT give_up_rest('{\(id)}', '{BadTopic}')")
-        #expect(operators.isBusy(after: 0.2))
+        #expect(try operators.waitsForALock())
         try second.session.run("COMMIT")
         #expect(try operators.finish() == [["1"]])
         #expect(try first.claimBatches().isEmpty)
@@ -222,7 +210,7 @@ import Testing
         try first.session.run("BEGIN")
         #expect(try first.settle(outcomes) == ["applied", "applied", "applied"])
         try operators.start("SELECT forget_user('m7')")
-        #expect(operators.isBusy(after: 0.2))
+        #expect(try operators.waitsForALock())
         try first.session.run("COMMIT")
         #expect(try operators.finish() == [["1"]])
         #expect(
@@ -239,7 +227,7 @@ import Testing
         try operators.run("BEGIN; SELECT forget_user('m107')")
         try first.session.start(
             "SELECT result FROM \(first.settleCall([.answers(next, accepted: 98, bad: [107, 108])]))")
-        #expect(first.session.isBusy(after: 0.2))
+        #expect(try first.session.waitsForALock())
         try operators.run("COMMIT")
         #expect(try first.session.finish() == [["applied"]])
         #expect(

@@ -16,8 +16,13 @@ import Testing
         )
         let all = try database.notify("broadcast", "true")
         let database = database
+        let first = Gathering(of: 3)
         try together(3) { _ in
             let worker = QueueWorker(database)
+            // Whoever is quick may claim all that is left: each has a slice of its own before.
+            let slice = try first.pass { try worker.claimBroadcast(batches: 1, batchSize: 5) }
+            try worker.accept(slice)
+            try worker.finalise(all)
             while case let units = try worker.claim(limit: 50) + worker.claimBroadcast(batches: 2, batchSize: 5),
                 !units.isEmpty
             {
@@ -30,7 +35,7 @@ import Testing
                 "SELECT status, count(*), sum(accepted_count), max(epoch) FROM scheduled_notifications GROUP BY 1")
                 == [["sent", "2001", "2100", "1"]])
         #expect(try database.number("SELECT count(*) FROM notification_batches") == 20)
-        #expect(try database.number("SELECT count(DISTINCT owner) FROM notification_batches") > 1)
+        #expect(try database.number("SELECT count(DISTINCT owner) FROM notification_batches") == 3)
     }
 
     @Test("F23 a cancel that races with a claim: the row is either sent or cancelled, 200 rounds")
@@ -112,7 +117,7 @@ import Testing
         defer { operators.close() }
         try operators.run("BEGIN; UPDATE scheduled_notifications SET status = 'cancelled' WHERE id = \(low)")
         try worker.session.start("SELECT DISTINCT result FROM \(worker.settleCall(outcomes))")
-        #expect(worker.session.isBusy(after: 0.3))
+        #expect(try worker.session.waitsForALock())
         try operators.run("UPDATE scheduled_notifications SET status = 'cancelled' WHERE id = \(high); COMMIT")
         #expect(try worker.session.finish() == [["applied"]])
         #expect(try database.status(low) == "cancelled")
@@ -152,7 +157,7 @@ import Testing
         try first.session.run("BEGIN")
         #expect(try first.finalise(id) == ["sent"])
         try second.session.start("SELECT * FROM finalise('{\(id)}')")
-        #expect(second.session.isBusy(after: 0.2))
+        #expect(try second.session.waitsForALock())
         try first.session.run("COMMIT")
         #expect(try second.session.finish() == [])
     }
@@ -165,7 +170,7 @@ import Testing
         #expect(try first.claimBroadcast(batches: 1, batchSize: 5).map(\.batch) == [1])
         let call = "SELECT batch_no FROM claim_broadcasts('\(second.owner)', '{default}', '{24h}', 1, 5, '75 s')"
         try second.session.start(call)
-        #expect(second.session.isBusy(after: 0.2))
+        #expect(try second.session.waitsForALock())
         try first.session.run("COMMIT")
         #expect(try second.session.finish() == [["2"]], "it goes on where the other stopped")
 
@@ -196,7 +201,7 @@ import Testing
         try worker.session.run("BEGIN")
         #expect(try worker.claimBatches(limit: 1).count == 1)
         try operators.start("SELECT cancel_notification(\(id))")
-        #expect(operators.isBusy(after: 0.2))
+        #expect(try operators.waitsForALock())
         try worker.session.run("COMMIT")
         #expect(try operators.finish() == [["cancelling"]])
         #expect(try worker.claimBatches().isEmpty)

@@ -53,9 +53,9 @@ import Testing
         try database.notify("broadcast", "true")
         #expect(try other.nextLost() == nil, "due is not leased")
         _ = try worker.claim() + worker.claimBroadcast(batches: 2, batchSize: 6)
-        #expect((60_000...90_000).contains(try other.nextLost() ?? 0))
+        #expect((20_000...90_000).contains(try other.nextLost() ?? 0))
         try database.psql("UPDATE notification_batches SET lease_until = now() - interval '5 s' WHERE batch_no = 2")
-        #expect((1...10_000).contains(try other.nextLost() ?? 0))
+        #expect((0...10_000).contains(try other.nextLost() ?? -1))
         try database.psql("UPDATE scheduled_notifications SET lease_until = now() - interval '1 h' WHERE NOT broadcast")
         #expect(try other.nextLost() == 0)
         // What is not served, or paused, is nobody's concern.
@@ -73,7 +73,7 @@ import Testing
         #expect(try other.claimBatches(rescue: true).isEmpty, "leases run")
         try database.psql(
             "UPDATE scheduled_notifications SET lease_until = now() - interval '10 s' WHERE lease_until IS NOT NULL")
-        #expect(try other.claimBatches(rescue: true, grace: "15 s").isEmpty, "grace")
+        #expect(try other.claimBatches(rescue: true, grace: "15 min").isEmpty, "grace")
         try loseLeases()
         try beat(worker)
         #expect(try other.claimBatches(rescue: false).isEmpty, "its owner lives")

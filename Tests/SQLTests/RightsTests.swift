@@ -69,7 +69,7 @@ import Testing
             "SELECT payload FROM scheduled_notifications",
             "SELECT * FROM delivery_failures", "SELECT * FROM delivery_report", "SELECT retry_notification(1)",
             "SELECT forget_user('a')",
-            "SELECT pause_app('default')",
+            "SELECT pause_app('default')", "SELECT * FROM queue_figures('{default}')",
             "SELECT * FROM claim_notifications(gen_random_uuid(), '{default}', '{24h}', 1, 1, '1 s')",
             "SELECT pgpush_finish(1)",
         ] {
@@ -145,6 +145,7 @@ import Testing
         _ = try worker.nextDue()
         _ = try worker.claimBatches(rescue: true)
         _ = try worker.probe()
+        try worker.session.run("SELECT * FROM queue_figures('{default}')")
         #expect(try worker.judge().map { $0[0] } == ["open"])
         #expect(try worker.giveUp(2) == 0)
         #expect(try worker.releaseLost() == 0)

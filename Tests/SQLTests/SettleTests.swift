@@ -179,7 +179,7 @@ import Testing
         #expect(try worker.renew(units, lease: "1 s") == ["true sending", "true sending"])
         let left = try database.psql(
             """
-            SELECT bool_and(l > now() + interval '60 s') FROM (SELECT lease_until AS l FROM scheduled_notifications WHERE NOT broadcast
+            SELECT bool_and(l > now() + interval '5 s') FROM (SELECT lease_until AS l FROM scheduled_notifications WHERE NOT broadcast
                 UNION ALL SELECT lease_until FROM notification_batches) x
             """)
         #expect(left == [["t"]], "a lease is never shortened")

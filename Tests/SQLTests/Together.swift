@@ -17,6 +17,24 @@ func together(_ count: Int, _ work: @escaping @Sendable (Int) throws -> Void) th
     if let first = failures.first { throw first }
 }
 
+/// Where threads wait for one another: nobody goes on before all have done their first step.
+final class Gathering: Sendable {
+    private let absent = DispatchGroup()
+
+    init(of count: Int) { for _ in 0..<count { absent.enter() } }
+
+    /// Takes the step, and waits for the others' (at most two minutes, should one never come).
+    func pass<T>(_ step: () throws -> T) rethrows -> T {
+        let result: T
+        do {
+            defer { absent.leave() }
+            result = try step()
+        }
+        _ = absent.wait(timeout: .now() + 120)
+        return result
+    }
+}
+
 private final class Failures: @unchecked Sendable {
     private let lock = NSLock()
     private var errors: [any Error] = []

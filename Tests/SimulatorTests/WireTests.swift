@@ -139,7 +139,7 @@ struct WireTests {
             try await simulator.wait(for: .closed, atLeast: 1)
             try await simulator.control("forget")
             async let magic = nghttp(simulator, tokens: [magicToken("00aa"), magicToken("06bb")], bearer: bearer)
-            try await simulator.wait(for: .unanswered, atLeast: 1)
+            try await simulator.wait(for: .requests, atLeast: 2)
             try await simulator.control("close")
             let again = resets(in: try await magic)
             #expect(again.values.map(\.self) == [both], "\(again)")

@@ -20,6 +20,9 @@ import Testing
             openssl pkcs12 -export -inkey key.pem -in cert.pem -certfile ca.pem -passout pass:secret -out new.p12
             openssl pkcs12 -export -legacy -inkey key.pem -in cert.pem -passout pass:secret -out old.p12
             openssl pkcs12 -export -inkey key.pem -in cert.pem -passout pass: -out open.p12
+            openssl pkcs12 -export -nomac -inkey key.pem -in cert.pem -passout pass:secret -out nomac.p12
+            openssl pkcs8 -topk8 -in key.pem -provider legacy -provider default -v1 PBE-SHA1-RC2-40 -passout pass:secret -out rc2-key.pem
+            openssl rsa -in key.pem -des -provider legacy -provider default -passout pass:secret -traditional -out des-key.pem 2>/dev/null
             openssl pkcs12 -export -nokeys -in cert.pem -passout pass:secret -out keyless.p12
             openssl pkcs8 -topk8 -in key.pem -passout pass:secret -out locked-key.pem
             openssl rsa -in key.pem -aes128 -passout pass:secret -traditional -out oldlocked-key.pem 2>/dev/null
@@ -29,6 +32,8 @@ import Testing
             cat cert.pem rsa-key.pem > rsa.pem
             cat cert.pem locked-key.pem > locked.pem
             cat oldlocked-key.pem cert.pem > oldlocked.pem
+            cat cert.pem rc2-key.pem > rc2.pem
+            cat cert.pem des-key.pem > des.pem
             cat cert.pem other.pem > foreign.pem
             head -c 700 new.p12 > cut.p12
             head -c 1000 both.pem > cut.pem
@@ -70,6 +75,8 @@ import Testing
             ("cert.pem", nil, "no private key"), ("key.pem", nil, "holds no certificate"),
             ("foreign.pem", nil, "belongs to none of the certificates"), ("cut.p12", "secret", "damaged"),
             ("cut.pem", nil, "no "), ("empty", nil, "holds no certificate"), ("request", nil, "holds no certificate"),
+            ("nomac.p12", "secret", "'openssl pkcs12 -nomacver"),
+            ("rc2.pem", "secret", "old cipher: convert"), ("des.pem", "secret", "old cipher: convert"),
             ("nowhere.p12", nil, "No such file"),
         ] as [(String, String?, String)])
     func refusal(_ name: String, _ password: String?, _ words: String) throws {

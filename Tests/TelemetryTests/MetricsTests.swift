@@ -106,6 +106,36 @@ extension HistogramMetric {
         #expect(!text.contains("kind=\"c\""))
     }
 
+    @Test func seriesThatComeAndGoAreReadEachTime() {
+        let registry = MetricsRegistry()
+        let shown = Lock([("a", 1.0), ("b", 2.0)])
+        registry.gauges(.oldest) { shown.withLock { $0 }.map { (["kind": $0.0], $0.1) } }
+        registry.gauges(.oldest) { [(["kind": "a"], 3)] }
+        registry.counter(.things, ["kind": "a"]).increment()
+        registry.counters(.things) { [(["kind": "a"], 41), (["kind": "c"], 5)] }
+        var text = registry.prometheusText()
+        #expect(text.contains("\noldest{kind=\"a\"} 3\noldest{kind=\"b\"} 2\n"))
+        #expect(text.contains("\nthings_total{kind=\"a\"} 42\nthings_total{kind=\"c\"} 5\n"))
+        shown.withLock { $0 = [] }
+        text = registry.prometheusText()
+        #expect(text.contains("\noldest{kind=\"a\"} 3\n") && !text.contains("\"b\""))
+    }
+
+    @Test func aMetricWithoutSeriesIsShownByItsNameAlone() {
+        let registry = MetricsRegistry()
+        registry.counters(CounterMetric("none_total", help: "A \\ and\na break.")) { [] }
+        #expect(
+            registry.prometheusText() == "# HELP none_total A \\\\ and a break.\n# TYPE none_total counter\n")
+    }
+
+    @Test func labelsAreCutByScalars() {
+        let registry = MetricsRegistry()
+        // One character for a reader, and as long as its sender likes.
+        let zalgo = "e" + String(repeating: "\u{301}", count: 5000)
+        registry.gauge(.depth, ["kind": zalgo]).set(1)
+        #expect(registry.prometheusText().unicodeScalars.count < 250)
+    }
+
     @Test func countingFromManyTasksLosesNothing() async {
         let registry = MetricsRegistry()
         let shared = registry.gauge(.depth)

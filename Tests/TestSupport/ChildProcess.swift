@@ -54,14 +54,20 @@ package final class ChildProcess: @unchecked Sendable {
         let ours = ProcessInfo.processInfo.environment
         // Sanitized programs must report where those who run the tests look, however bare their environment is.
         let always = ours.filter { ["TSAN_OPTIONS", "ASAN_OPTIONS"].contains($0.key) }
-        let clock = FastClock.current?.environment ?? [:]
+        var clock = FastClock.current?.environment ?? [:]
+        var arguments = arguments
+        if executable.hasSuffix("/setpriv"), !clock.isEmpty, let place = arguments.lastIndex(of: "--") {
+            // Not for setpriv itself: libfaketime's semaphore is named by the process and belongs to the account that it gives up.
+            arguments.insert(contentsOf: ["/usr/bin/env"] + clock.map { "\($0.key)=\($0.value)" }, at: place + 1)
+            clock = [:]
+        }
         let variables = (environment ?? ours).merging(always) { $1 }.merging(clock) { $1 }
             .map { "\($0.key)=\($0.value)" }
-        var arguments = ([executable] + arguments).map { strdup($0) } + [nil]
+        var words = ([executable] + arguments).map { strdup($0) } + [nil]
         var environment = variables.map { strdup($0) } + [nil]
-        defer { (arguments + environment).forEach { free($0) } }
+        defer { (words + environment).forEach { free($0) } }
         var child = pid_t()
-        let code = posix_spawn(&child, executable, &actions, &attributes, &arguments, &environment)
+        let code = posix_spawn(&child, executable, &actions, &attributes, &words, &environment)
         guard code == 0 else {
             throw CommandError(description: "\(executable): \(String(cString: strerror(code)))")
         }

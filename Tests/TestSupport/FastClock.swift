@@ -11,18 +11,20 @@ package struct FastClock: Sendable {
 
     @TaskLocal static var current: FastClock?
 
-    private static let library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-
-    /// Whether the library is there.
-    package static var isAvailable: Bool { FileManager.default.fileExists(atPath: library) }
+    private let library: String
 
     /// Runs `body`; every program that it starts has the fast clock.
-    package static func run<T>(speed: Int, _ body: (FastClock) async throws -> T) async rethrows -> T {
-        let clock = FastClock(speed: speed)
+    ///
+    /// - Throws: what `body` throws, or that the library is not there.
+    package static func run<T>(speed: Int, _ body: (FastClock) async throws -> T) async throws -> T {
+        let clock = try FastClock(speed: speed)
         return try await $current.withValue(clock) { try await body(clock) }
     }
 
-    private init(speed: Int) { self.speed = speed }
+    private init(speed: Int) throws {
+        self.speed = speed
+        library = try FakeTime.library()
+    }
 
     /// How long the programs have lived by their own clock.
     package var elapsed: Duration { .seconds(-origin.timeIntervalSinceNow * Double(speed)) }
@@ -31,7 +33,7 @@ package struct FastClock: Sendable {
     var environment: [String: String] {
         let ahead = -origin.timeIntervalSinceNow * Double(speed - 1)
         return [
-            "LD_PRELOAD": FastClock.library, "FAKETIME": String(format: "+%.3f x%d", ahead, speed),
+            "LD_PRELOAD": library, "FAKETIME": String(format: "+%.3f x%d", ahead, speed),
             // These wait for others, and would lose patience sixty times as fast.
             "FAKETIME_SKIP_CMDS": "pg_ctl,initdb,psql,sh,cat,rm,setpriv,chown,id",
         ]

@@ -30,7 +30,7 @@ package final class Pooler: Sendable {
     /// - Parameters:
     ///   - cluster: where it leads.
     ///   - settings: further lines of its configuration, which override those that stand here.
-    /// - Throws: when there is no pgbouncer, or it does not listen within 20 s; its log is in the message.
+    /// - Throws: when there is no pgbouncer, or it does not listen within two minutes; its log is in the message.
     package init(before cluster: PostgresCluster, settings: [String: String] = [:]) throws {
         let programs = try PostgresPrograms.find()
         port = try FreePort.find()
@@ -67,7 +67,7 @@ package final class Pooler: Sendable {
     }
 
     private func waitUntilItListens(_ cluster: PostgresCluster) throws {
-        let deadline = Date(timeIntervalSinceNow: 20)
+        let deadline = Date(timeIntervalSinceNow: 120)
         let words = ["-XqAtc", "SELECT 1", connectionString(database: "postgres")]
         while try Subprocess.run("/usr/bin/psql", words).status != 0 {
             guard process.exitStatus == nil, Date() < deadline else {

@@ -71,7 +71,7 @@ package final class PostgresCluster: @unchecked Sendable {
 
     /// Starts the server again.
     package func start() throws {
-        try server("pg_ctl", ["-D", "\(folder)/data", "-l", "\(folder)/log", "-w", "-t", "60", "start"])
+        try server("pg_ctl", ["-D", "\(folder)/data", "-l", "\(folder)/log", "-w", "-t", "300", "start"])
     }
 
     /// Stops the server; databases stay.
@@ -80,7 +80,7 @@ package final class PostgresCluster: @unchecked Sendable {
             administrator?.close()
             administrator = nil
         }
-        try server("pg_ctl", ["-D", "\(folder)/data", "-m", mode.rawValue, "-w", "stop"])
+        try server("pg_ctl", ["-D", "\(folder)/data", "-m", mode.rawValue, "-w", "-t", "300", "stop"])
     }
 
     /// Stops the server and removes everything; for clusters of one's own.

@@ -8,6 +8,9 @@ import Glibc
 /// A connection through psql; may be used from any thread, one statement at a time.
 package final class PsqlSession: @unchecked Sendable {
     private let arguments: [String]
+    /// By which the server knows it.
+    private let name = "psql \(UUID().uuidString)"
+    private weak var cluster: PostgresCluster?
     /// Taken from start to finish of a statement, on whatever threads.
     private let statements = DispatchSemaphore(value: 1)
     /// Guards the rest.
@@ -24,6 +27,7 @@ package final class PsqlSession: @unchecked Sendable {
 
     /// A session as the superuser over the unix socket, or as any role by a connection string.
     package init(_ cluster: PostgresCluster, database: String, connection: String? = nil) {
+        self.cluster = cluster
         let socket = "host=\(cluster.folder) port=\(cluster.port) user=\(PostgresCluster.user) dbname=\(database)"
         arguments = [
             "-XqAt", "--csv", "-P", "null=\(Self.null)", "-v", "VERBOSITY=verbose",
@@ -109,15 +113,24 @@ package final class PsqlSession: @unchecked Sendable {
         }
     }
 
-    /// Whether what `start` has sent is still running after `seconds`: for tests that something waits.
-    package func isBusy(after seconds: TimeInterval) -> Bool {
-        let deadline = Date(timeIntervalSinceNow: seconds)
-        state.lock()
-        defer { state.unlock() }
-        while openStreams > 0, take(output) == nil || take(errors) == nil {
-            guard state.wait(until: deadline) else { return true }
+    /// Whether what `start` has sent comes to wait for a lock: false when it ends without, or has not within two minutes.
+    ///
+    /// Its statement has its snapshot by then, and has seen what others had committed when it began.
+    package func waitsForALock() throws -> Bool {
+        let deadline = Date(timeIntervalSinceNow: 120)
+        let question = """
+            SELECT count(*) FROM pg_stat_activity WHERE application_name = '\(name)' AND wait_event_type = 'Lock'
+            """
+        while isBusy, Date() < deadline {
+            // There is nothing to wait on but what the server says of it.
+            if try cluster?.execute(question) == [["1"]] { return true }
+            usleep(5000)
         }
         return false
+    }
+
+    private var isBusy: Bool {
+        state.withLock { openStreams > 0 && (take(output) == nil || take(errors) == nil) }
     }
 
     /// Ends the session; a transaction that is open is rolled back.
@@ -150,7 +163,9 @@ package final class PsqlSession: @unchecked Sendable {
         if let input, process?.exitStatus == nil { return input }
         let (stdin, stdout, stderr) = (try ClosedPipe(), try ClosedPipe(), try ClosedPipe())
         process = try ChildProcess(
-            "/usr/bin/psql", arguments, input: stdin.reader.fileDescriptor, output: stdout.writer.fileDescriptor,
+            "/usr/bin/psql", arguments,
+            environment: ProcessInfo.processInfo.environment.merging(["PGAPPNAME": name]) { $1 },
+            input: stdin.reader.fileDescriptor, output: stdout.writer.fileDescriptor,
             errors: stderr.writer.fileDescriptor)
         for end in [stdin.reader, stdout.writer, stderr.writer] { try end.close() }
         (output, errors) = (Data(), Data())

@@ -89,7 +89,7 @@ package final class Rig: Sendable {
     /// Runs `pgpush worker --once`, which must end with 0; returns it for its log.
     @discardableResult
     package func drain(
-        _ options: String..., more: [String: String] = [:], within limit: Duration = .seconds(60)
+        _ options: String..., more: [String: String] = [:], within limit: Duration = .seconds(240)
     ) async throws -> WorkerProcess {
         let worker = try WorkerProcess(["--once"] + options, environment: environment.merging(more) { $1 })
         workers.add(worker)
@@ -122,7 +122,7 @@ package final class Rig: Sendable {
     /// Waits until the first field that a query returns is `expected`.
     ///
     /// - Throws: `CommandError` when it is not within the limit, with what it was and the ends of the workers' logs.
-    package func eventually(_ sql: String, is expected: String, within limit: Duration = .seconds(30)) async throws {
+    package func eventually(_ sql: String, is expected: String, within limit: Duration = .seconds(120)) async throws {
         let deadline = ContinuousClock.now + limit
         while true {
             let found = try database.value(sql)
@@ -138,7 +138,7 @@ package final class Rig: Sendable {
     }
 
     /// Waits until a notification has this status.
-    package func status(of id: Int, is expected: String, within limit: Duration = .seconds(30)) async throws {
+    package func status(of id: Int, is expected: String, within limit: Duration = .seconds(120)) async throws {
         try await eventually(
             "SELECT status FROM scheduled_notifications WHERE id = \(id)", is: expected, within: limit)
     }

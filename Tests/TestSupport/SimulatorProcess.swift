@@ -62,17 +62,20 @@ package final class SimulatorProcess: @unchecked Sendable {
 
     /// Starts a simulator on two free ports with credentials of its own; `arguments` are added to its command line.
     ///
-    /// - Throws: `SimulatorFailure` with what it said on stderr, when it is not ready within 20 s.
+    /// - Throws: `SimulatorFailure` with what it said on stderr, when it is not ready within a minute.
     package static func start(_ arguments: [String] = [], onePort: Bool = false) async throws -> SimulatorProcess {
         // A simulator that has gone must not take the tests with it.
         signal(SIGPIPE, SIG_IGN)
         let folder = NSTemporaryDirectory() + "/apns-simulator-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        // Of its own: it closes its ports and opens them again when the weather says so.
+        let (production, sandbox) = (try FreePort.find(), try FreePort.find())
         let options =
             [
-                "--port", "0", "--ca-dir", folder + "/credentials", "--print-env", folder + "/env", "--journal",
+                "--port", "\(production)", "--ca-dir", folder + "/credentials", "--print-env", folder + "/env",
+                "--journal",
                 folder + "/journal", "--control-stdin",
-            ] + (onePort ? [] : ["--sandbox-port", "0"]) + arguments
+            ] + (onePort ? [] : ["--sandbox-port", "\(sandbox)"]) + arguments
         let (input, output) = (try ClosedPipe(), try ClosedPipe())
         try Data().write(to: URL(fileURLWithPath: folder + "/stderr"))
         let errors = try FileHandle(forWritingTo: URL(fileURLWithPath: folder + "/stderr"))
@@ -84,7 +87,7 @@ package final class SimulatorProcess: @unchecked Sendable {
         let inbox = Inbox()
         inbox.read(from: output.reader)
         do {
-            let ready = try await inbox.answer(to: "", within: .seconds(20)) {}
+            let ready = try await inbox.answer(to: "", within: .seconds(60)) {}
             return try SimulatorProcess(ready, folder, process, input.writer, inbox)
         } catch {
             process.signal(SIGKILL)
@@ -123,7 +126,7 @@ package final class SimulatorProcess: @unchecked Sendable {
             })
         else { return nil }
         if bySignal { process.signal(SIGTERM) } else { try? commands.close() }
-        let code = await process.end(within: .seconds(20))
+        let code = await process.end(within: .seconds(60))
         if !keepFolder { try? FileManager.default.removeItem(atPath: folder) }
         return code
     }
@@ -145,7 +148,7 @@ package final class SimulatorProcess: @unchecked Sendable {
 
     /// Sends a control command (`apns-simulator --help` lists them) and returns what follows `ok` in its answer.
     @discardableResult
-    package func control(_ command: String, within limit: Duration = .seconds(20)) async throws -> String {
+    package func control(_ command: String, within limit: Duration = .seconds(60)) async throws -> String {
         let tag = "#" + UUID().uuidString + " "
         let answer = try await inbox.answer(to: tag, within: limit) { [commands] in
             try commands.write(contentsOf: Data("\(tag)\(command)\n".utf8))
@@ -166,11 +169,11 @@ package final class SimulatorProcess: @unchecked Sendable {
 
     /// Waits until the simulator has counted so many; throws when it has not within the limit.
     @discardableResult
-    package func wait(for what: Milestone, atLeast count: Int, within limit: Duration = .seconds(30)) async throws
+    package func wait(for what: Milestone, atLeast count: Int, within limit: Duration = .seconds(120)) async throws
         -> Int
     {
         let milliseconds = Int(limit / .milliseconds(1))
-        let answer = try await control("await \(what.rawValue) \(count) \(milliseconds)", within: limit + .seconds(20))
+        let answer = try await control("await \(what.rawValue) \(count) \(milliseconds)", within: limit + .seconds(60))
         return Int(answer) ?? 0
     }
 

@@ -122,6 +122,8 @@ package final class TCPProxy: @unchecked Sendable {
 
     /// How many connections were made so far.
     package var accepted: Int { lock.withLock { acceptedCount } }
+    /// Whether new connections reach the server.
+    package var isPassable: Bool { lock.withLock { listener != nil && !isFrozen } }
     /// How many are open.
     package var open: Int { lock.withLock { links.count } }
     /// How often a trap was sprung.

@@ -35,7 +35,7 @@ package final class TinyProxy {
     /// Starts it; it accepts connections when this returns.
     package func start() async throws {
         process = try ChildProcess.mortal(["/usr/bin/tinyproxy", "-d", "-c", "\(folder)/conf"])
-        let end = ContinuousClock.now + .seconds(20)
+        let end = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < end {
             if LocalSocket.isOpen(port) { return }
             try await Task.sleep(for: .milliseconds(20))
@@ -46,7 +46,7 @@ package final class TinyProxy {
     /// Kills it, with all connections through it.
     package func stop() async {
         process?.signal(SIGKILL)
-        _ = await process?.end(within: .seconds(10))
+        _ = await process?.end(within: .seconds(60))
         process = nil
     }
 }

@@ -66,21 +66,21 @@ package final class WorkerProcess: @unchecked Sendable {
     /// Waits until its log holds `part`, so many times.
     ///
     /// - Throws: `WorkerFailure` when it does not within the limit, or has ended without it.
-    package func logs(_ part: String, times: Int = 1, within limit: Duration = .seconds(30)) async throws {
+    package func logs(_ part: String, times: Int = 1, within limit: Duration = .seconds(120)) async throws {
         guard await isMet(within: limit, { $0.count(of: part) >= times }) else {
             throw failure("did not log “\(part)” \(times) times within \(limit)")
         }
     }
 
     /// Waits until it has begun to work.
-    package func hasStarted(within limit: Duration = .seconds(30)) async throws {
+    package func hasStarted(within limit: Duration = .seconds(120)) async throws {
         try await logs("worker started", within: limit)
     }
 
     /// Waits for its end and returns the exit code, 128 + signal when a signal ended it.
     ///
     /// - Throws: `WorkerFailure` when it has not ended within the limit; it is killed then.
-    package func exitCode(within limit: Duration = .seconds(60)) async throws -> Int32 {
+    package func exitCode(within limit: Duration = .seconds(180)) async throws -> Int32 {
         _ = await isMet(within: limit) { _ in false }
         guard !isRunning else {
             process.signal(SIGKILL)
@@ -92,7 +92,7 @@ package final class WorkerProcess: @unchecked Sendable {
     /// Asks it to end, as a supervisor does, and waits for that.
     ///
     /// - Throws: `WorkerFailure` when it does not end within the limit, or not with exit code 0.
-    package func stop(within limit: Duration = .seconds(30)) async throws {
+    package func stop(within limit: Duration = .seconds(120)) async throws {
         process.signal(SIGTERM)
         let code = try await exitCode(within: limit)
         guard code == 0 else { throw failure("ended with exit code \(code)") }
@@ -101,7 +101,7 @@ package final class WorkerProcess: @unchecked Sendable {
     /// Ends it whatever it does.
     package func kill() async {
         process.signal(SIGKILL)
-        _ = try? await exitCode(within: .seconds(10))
+        _ = try? await exitCode(within: .seconds(60))
     }
 
     /// An error that says what happened, with the end of the log.

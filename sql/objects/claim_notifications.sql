@@ -77,6 +77,7 @@ COMMENT ON FUNCTION claim_notifications(uuid, text[], interval[], integer, integ
 CREATE OR REPLACE FUNCTION pgpush_is_paused(app text) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = @schema@, pg_temp
 AS $$
-    SELECT EXISTS (SELECT FROM app_pauses p WHERE p.app = pgpush_is_paused.app AND p.environment IS NULL AND p.topic IS NULL)
+    SELECT count(p.environment) = 2 OR count(*) > count(p.environment)
+    FROM app_pauses p WHERE p.app = pgpush_is_paused.app AND p.topic IS NULL
 $$;
-COMMENT ON FUNCTION pgpush_is_paused(text) IS 'Internal: whether the whole app is paused.';
+COMMENT ON FUNCTION pgpush_is_paused(text) IS 'Internal: whether the whole app is paused, by one pause or by one for each environment.';

@@ -1,5 +1,5 @@
--- Pauses: what is not sent at present, and why. A whole app is not claimed for; a narrower scope (environment, topic) fills
--- parked batches as it is met. Both wait uncharged, and go on when the scope is resumed.
+-- Pauses: what is not sent at present, and why. A whole app, or both environments of it, is not claimed for; a narrower scope
+-- (environment, topic) fills parked batches as it is met. Both wait uncharged, and go on when the scope is resumed.
 
 CREATE OR REPLACE FUNCTION pause_app(app text, environment text DEFAULT NULL, reason text DEFAULT 'paused by an operator')
     RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp

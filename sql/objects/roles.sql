@@ -54,7 +54,7 @@ GRANT EXECUTE ON FUNCTION
     settle, judge_windows(text[]), give_up_rest(bigint[], text[]), release_lost(uuid, text[], bigint[], integer[]),
     finalise(bigint[]), renew(uuid, bigint[], integer[], integer[], interval), look(bigint[]),
     release(uuid, bigint[], integer[], integer[]), sweep(text[], interval[], interval), next_due(text[]),
-    next_lost(text[], interval), current_pauses(),
+    next_lost(text[], interval), queue_figures(text[], integer), current_pauses(),
     end_pause(text, text, text), heartbeat, goodbye(uuid)
     TO pgpush_worker;
 

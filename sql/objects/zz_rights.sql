@@ -12,7 +12,7 @@ BEGIN
             'reschedule_notification', 'retry_notification', 'forget_user', 'register_device', 'unregister_device', 'touch_device',
             'audience_count', 'pause_app', 'resume_app', 'claim_notifications', 'claim_broadcasts', 'claim_batches', 'claim_probe',
             'expand', 'settle', 'finalise', 'renew', 'look', 'release', 'split_notification', 'has_split', 'sweep', 'next_due', 'next_lost',
-            'current_pauses',
+            'current_pauses', 'queue_figures',
             'end_pause', 'heartbeat', 'goodbye', 'judge_windows', 'give_up_rest', 'release_lost'))
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
@@ -26,7 +26,7 @@ DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgpush_worker')
         AND has_function_privilege('pgpush_worker', 'look(bigint[])', 'EXECUTE') THEN
-        GRANT EXECUTE ON FUNCTION settle, heartbeat, judge_windows, give_up_rest, release_lost TO pgpush_worker;
+        GRANT EXECUTE ON FUNCTION settle, heartbeat, judge_windows, give_up_rest, release_lost, queue_figures TO pgpush_worker;
     END IF;
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgpush_operator') AND has_table_privilege('pgpush_operator', 'app_pauses', 'SELECT') THEN
         GRANT SELECT ON token_windows, proposed_deactivations TO pgpush_operator;

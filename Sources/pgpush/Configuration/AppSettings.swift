@@ -37,6 +37,8 @@ struct AppDraft: Sendable {
 
     /// What holds for one environment alone: the whole of `variables` as it is there.
     private var environments: [PushEnvironment: AppDraft] = [:]
+    /// Those of them that say something of a key or a certificate, and not only where the channels are managed.
+    private var withCredential: Set<PushEnvironment> = []
 
     /// The app `default` as the environment describes it alone.
     init(_ environment: [String: String]) {
@@ -64,7 +66,10 @@ struct AppDraft: Sendable {
         }
         let isOwn = app.settings["cert_path"] != nil || (name == "default" && environment["APNS_CERT_PATH"] != nil)
         if isOwn { dropKey(unless: app.settings, environment) }
-        for (place, settings) in app.environments { environments[place] = narrowed(settings) }
+        for (place, settings) in app.environments {
+            environments[place] = narrowed(settings)
+            if settings.keys.contains(where: { !$0.hasSuffix("_url") }) { withCredential.insert(place) }
+        }
     }
 
     /// An app that has a certificate of its own does not mean the key that stands there for all.
@@ -119,13 +124,13 @@ struct AppDraft: Sendable {
 
     /// Everything that reads credentials of this app.
     var loaders: [CredentialLoader] {
-        let own = PushEnvironment.allCases.compactMap { environments[$0]?.loader }
+        let own = PushEnvironment.allCases.filter(withCredential.contains).compactMap { environments[$0]?.loader }
         return loader.hasCredential || own.isEmpty ? [loader] + own : own
     }
 
     /// Loads them.
     func credentials() throws(APNsError) -> APNsCredentials {
-        guard !environments.isEmpty else { return try loader.load() }
+        guard !withCredential.isEmpty else { return try loader.load() }
         let shared = loader.hasCredential ? try loader.load() : nil
         return try loader.credentials(
             production: try credential(.production) ?? shared?.production,
@@ -133,7 +138,7 @@ struct AppDraft: Sendable {
     }
 
     private func credential(_ environment: PushEnvironment) throws(APNsError) -> APNsCredential? {
-        guard let own = environments[environment] else { return nil }
+        guard withCredential.contains(environment), let own = environments[environment] else { return nil }
         let credential = try own.loader.credential()
         if case .certificate(let certificate) = credential, !certificate.environments.contains(environment) {
             throw APNsError(

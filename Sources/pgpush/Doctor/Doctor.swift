@@ -1,6 +1,7 @@
 // The checks of doctor in the order in which they depend on one another.
 
 import APNs
+import Admin
 import HTTP2
 import Postgres
 import PushModel
@@ -32,6 +33,13 @@ struct Doctor {
         } catch {
             drafts = []
             add([.fail("configuration", error)])
+        }
+        do throws(ConfigurationError) {
+            if let address = try WorkerAdmin.address(settings) {
+                add([.ok("metrics", "a worker serves /metrics, /healthz and /readyz at \(address)")])
+            }
+        } catch {
+            add([.fail("metrics", error)])
         }
         for draft in drafts { add(credentials(draft, isOne: drafts.count == 1)) }
         add(database())

@@ -17,7 +17,8 @@ extension Verb {
             5 when no database can be reached for 60 s); a worker that runs outlives a database that goes away.
             With --once, exit code 6 says that Apple's service could not be reached, or fails, and something is still due.
             Serves the app 'default' that the APNS_* variables describe, or the apps of the file that PGPUSH_CONFIG names.
-            Logs go to standard error (PGPUSH_LOG_LEVEL, PGPUSH_LOG_FORMAT).
+            Logs go to standard error (PGPUSH_LOG_LEVEL, PGPUSH_LOG_FORMAT). PGPUSH_HTTP=127.0.0.1:9464 serves /metrics (Prometheus),
+            /healthz (do the threads turn) and /readyz (are database and credentials good); not with --once.
             """,
         options: [.once, .pollInterval, .batchSize, .lanes, .connections, .grace, .schema],
         examples: [
@@ -30,9 +31,11 @@ extension Verb {
         // Before any thread is started, so that no thread takes them in the old way.
         SignalWatch.block([SIGTERM, SIGINT, SIGHUP])
         let plan = try WorkerPlan(call)
+        let admin = try plan.openAdmin()
+        defer { admin?.stop() }
         let facts = try plan.checkDatabase()
         plan.warn(facts)
-        return try plan.run(facts)
+        return try plan.run(facts, metrics: admin?.metrics)
     }
 }
 

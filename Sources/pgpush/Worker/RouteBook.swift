@@ -15,6 +15,8 @@ final class RouteBook: Sendable {
         var tokens: [String: ProviderToken] = [:]
         /// Apps that trust the same and show the same certificate share one.
         var contexts: [TLSFace: TLSClientContext] = [:]
+        /// Those that the apps have now.
+        var used: Set<TLSFace> = []
     }
 
     private let logger: Logger
@@ -32,6 +34,7 @@ final class RouteBook: Sendable {
     /// - Throws: `CommandFailure` when a credential or a bundle of authorities cannot be used; nothing has changed then.
     func routes(_ apps: [AppSettings]) throws -> [AppRoute] {
         var next = state.withLock { $0 }
+        next.used = []
         let routes = try apps.map { app in
             AppRoute(
                 served: ServedApp(name: app.name, maxLateness: app.maxLateness),
@@ -42,6 +45,8 @@ final class RouteBook: Sendable {
                 },
                 bundleID: app.credentials.bundleID)
         }
+        // Tokens stay: Apple wants to meet the same one again when an app goes back to a former key.
+        next.contexts = next.contexts.filter { next.used.contains($0.key) }
         state.withLock { [next] in $0 = next }
         return routes
     }
@@ -65,6 +70,7 @@ final class RouteBook: Sendable {
         for app: AppSettings, _ credential: APNsCredential, _ state: inout State
     ) throws -> TLSClientContext {
         let face = try TLSFace(app.trust, credential.certificate)
+        state.used.insert(face)
         if let known = state.contexts[face] { return known }
         let context = try app.trust.load(credential.certificate?.identity)
         state.contexts[face] = context
@@ -92,11 +98,11 @@ final class RouteBook: Sendable {
 private struct TLSFace: Hashable {
     /// The contents of the bundle of trusted authorities, nil for the system's.
     let trust: [UInt8]?
-    /// The fingerprint of the client certificate.
+    /// The fingerprint of the client certificate and those above it: a mended chain is shown from the next reload on.
     let certificate: String?
 
     init(_ trust: TrustStore, _ certificate: APNsCertificate?) throws {
         self.trust = try trust.digest()
-        self.certificate = certificate?.fingerprint
+        self.certificate = certificate?.identity.chainFingerprint
     }
 }

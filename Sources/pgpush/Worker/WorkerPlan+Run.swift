@@ -7,13 +7,20 @@ import TLS
 import Telemetry
 
 extension WorkerPlan {
+    /// Begins to serve metrics and health, if they are wanted.
+    func openAdmin() throws(ConfigurationError) -> WorkerAdmin? {
+        guard let http else { return nil }
+        return try WorkerAdmin(http, logger: logger)
+    }
+
     /// Runs the worker until it ends; `facts` is what the checks at start have found.
-    func run(_ facts: DatabaseFacts) throws -> ExitCode {
+    func run(_ facts: DatabaseFacts, metrics: WorkerMetrics?) throws -> ExitCode {
         let routes = RouteBook(logger: logger.child("apns"), clockOffset: facts.clockOffset)
         var settings = WorkerSettings(
             database: database, listenDatabase: listenDatabase, schema: schema, routes: try routes.routes(push.apps),
             version: Version.text)
         settings.once = once
+        settings.metrics = metrics
         settings.pollInterval = pollInterval
         settings.batchSize = batchSize
         settings.lanes = lanes

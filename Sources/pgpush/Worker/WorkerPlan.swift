@@ -1,5 +1,6 @@
 // All that a worker is told, checked: the bridge between command line and environment on one side and the pipeline on the other.
 
+import Admin
 import CLinux
 import Postgres
 import PushModel
@@ -21,8 +22,11 @@ struct WorkerPlan: Sendable {
     /// The environment, to read the credentials again.
     let variables: [String: String]
     let environment: PushEnvironment?
-    /// Set variables that this version can do without, but does not honour.
-    let unused: [String]
+    /// Where metrics and health are served.
+    ///
+    /// Never with --once: who runs from cron is gone before anybody asks, and would meet the
+    /// worker that has the port.
+    let http: AdminAddress?
 
     let schema: SchemaName
     let database: PostgresConfiguration
@@ -41,7 +45,8 @@ struct WorkerPlan: Sendable {
         grace = .seconds(try arguments.integer(.grace, 0...3_600) ?? 25)
         logger = try Self.logger(call.environment)
         environment = try PushSettings.defaultEnvironment(settings)
-        unused = ["PGPUSH_HTTP"].filter { settings[$0] != nil }
+        let address = try WorkerAdmin.address(settings)
+        http = once ? nil : address
         push = try PushSettings(call.environment)
         variables = call.environment
         for app in push.apps { _ = try app.trust.load() }
@@ -116,9 +121,6 @@ struct WorkerPlan: Sendable {
                 "process 1 is a shell, from which SIGTERM will not come through: use the exec form, or 'exec pgpush worker'",
                 [.shell: shell])
         }
-        for variable in unused {
-            logger.warning("a variable is set that this version does not use", [.variable: variable])
-        }
         if let environment, environment.rawValue != facts.defaultEnvironment {
             logger.warning(
                 "devices are registered for another environment by default than APNS_ENVIRONMENT says; run 'pgpush migrate'",
@@ -130,6 +132,5 @@ struct WorkerPlan: Sendable {
 extension LogKey {
     fileprivate static let shell = LogKey("process.shell")
     fileprivate static let found = LogKey("environment.found")
-    fileprivate static let variable = LogKey("environment.variable")
     fileprivate static let wanted = LogKey("environment.wanted")
 }

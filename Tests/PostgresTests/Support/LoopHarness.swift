@@ -19,7 +19,7 @@ func onLoop<T: Sendable>(_ body: @escaping @Sendable (isolated LoopActor) async 
 
 /// Runs `body` with a session on the shared server, or on another one.
 func withSession<T: Sendable>(
-    _ address: String? = nil, timeout: Duration = .seconds(5), logger: Logger = .silent, queueLimit: Int = 64,
+    _ address: String? = nil, timeout: Duration = .seconds(60), logger: Logger = .silent, queueLimit: Int = 64,
     _ body: @escaping @Sendable (PostgresSession, isolated LoopActor) async throws -> T
 ) async throws -> T {
     let address = try address ?? sharedAddress()
