@@ -176,10 +176,22 @@ package enum HTTP2ServerEnd: Sendable {
         submitSettings(HTTP2ServerSettings(maxConcurrentStreams: maxConcurrentStreams))
     }
 
-    /// Sends bytes as they are between two frames of its own: frames that are cut off, wrong, or no frames at all.
+    /// Sends bytes as they are, after the frames that were made before: frames that are cut off, wrong, or no frames at all.
     package func sendRaw(_ bytes: [UInt8]) {
+        takeFrames()
         raw.append(contentsOf: bytes)
         transport?.queueFlush()
+    }
+
+    /// Puts what the session has to send into `raw`, so that nothing overtakes it: a peer's first frame must be SETTINGS.
+    private func takeFrames() {
+        if let rest = unsafe chunk { unsafe raw.append(contentsOf: rest) }
+        unsafe chunk = nil
+        guard unsafe session != nil else { return }
+        var start: UnsafePointer<UInt8>?
+        while case let count = unsafe nghttp2_session_mem_send(session, &start), count > 0 {
+            unsafe raw.append(contentsOf: UnsafeRawBufferPointer(start: start, count: count))
+        }
     }
 
     /// Sends a PING; the answer is not waited for.

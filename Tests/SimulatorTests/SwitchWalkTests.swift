@@ -208,7 +208,7 @@ extension SwitchWalkTests {
             let waiting = (1...3).map { magicToken("00aa\($0)") }
             async let frames = bed.frames(waiting + [magicToken("0400")])
             try await bed.simulator.wait(for: .unanswered, atLeast: 2)
-            try await bed.simulator.control("close")
+            try await bed.simulator.control("answer-held")
             _ = try await frames
             let refused = try bed.simulator.journal().requests.filter { $0.outcome == "refused" }
             #expect(refused.map(\.token) == Array(waiting.dropFirst()))

@@ -76,9 +76,9 @@ struct WireTests {
             // Where the end of the connection meets curl is a matter of chance.
             for digits in ["00cc", "01cc", "04cc"] {
                 let cut = try await curl.send(magicToken(digits))
-                #expect(
-                    cut.status == (digits == "04cc" ? 200 : 0) && [16, 18, 52, 55, 56, 92].contains(cut.code),
-                    "\(digits): \(cut.code)")
+                // Of an answer before the end it may have read nothing.
+                #expect(cut.status == 0 || cut.status == 200 && digits == "04cc", "\(digits): \(cut.status)")
+                #expect([16, 18, 52, 55, 56, 92].contains(cut.code), "\(digits): \(cut.code)")
             }
             let journal = try simulator.journal()
             #expect(journal.requests(for: magicToken("00aa")).map(\.outcome) == ["lost"])
@@ -129,8 +129,8 @@ struct WireTests {
             let waiting = (1...3).map { magicToken("00aa" + "\($0)") }
             async let falling = nghttp(simulator, tokens: waiting + [magicToken("0400")], bearer: bearer)
             try await simulator.wait(for: .unanswered, atLeast: 2)
-            // What was sent before arrives before the end.
-            try await simulator.control("close")
+            // nghttp ends by itself when it has its last answer, and has read everything then.
+            try await simulator.control("answer-held")
             let both = ["REFUSED_STREAM", "STREAM_CLOSED"]
             let codes = resets(in: try await falling)
             #expect(codes.count == 2 && codes.values.allSatisfy { $0 == both }, "\(codes)")
@@ -140,7 +140,7 @@ struct WireTests {
             try await simulator.control("forget")
             async let magic = nghttp(simulator, tokens: [magicToken("00aa"), magicToken("06bb")], bearer: bearer)
             try await simulator.wait(for: .requests, atLeast: 2)
-            try await simulator.control("close")
+            try await simulator.control("answer-held")
             let again = resets(in: try await magic)
             #expect(again.values.map(\.self) == [both], "\(again)")
         }
@@ -173,7 +173,7 @@ struct WireTests {
 
     @Test("GOAWAY with its reason as JSON, once or twice", arguments: [false, true])
     func goAway(isTwice: Bool) async throws {
-        // nghttp ends with its last answer, so one request gets none until the connection ends.
+        // nghttp ends with its last answer, so one request gets none until everything else has been seen.
         let arguments = [
             "--first-limit", "2", "--goaway-after", "2", "--goaway-twice", isTwice ? "on" : "off", "--goaway-code",
             "11",
@@ -191,7 +191,7 @@ struct WireTests {
         }
     }
 
-    /// What nghttp sees of a push and of one without an answer, until the connection is closed after so many GOAWAYs.
+    /// What nghttp sees of a push and of one without an answer, until so many GOAWAYs have been sent.
     private func framesUntilGoAway(
         _ simulator: SimulatorProcess, _ bearer: String, count: Int
     ) async throws -> [String] {
@@ -200,8 +200,8 @@ struct WireTests {
         while try simulator.journal().connections.count(where: { $0.event == "goaway" }) < count,
             ContinuousClock.now < deadline
         { try await Task.sleep(for: .milliseconds(20)) }
-        // What was sent before arrives before the end.
-        try await simulator.control("close")
+        // nghttp ends by itself when it has its last answer, and has read everything then.
+        try await simulator.control("answer-held")
         return try await frames
     }
 
