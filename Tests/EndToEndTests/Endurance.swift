@@ -74,7 +74,7 @@ import Testing
                 INSERT INTO scheduled_notifications (broadcast, body) VALUES (true, 'x')
                 """)
             let requests = try await rig.simulator.counts().requests
-            try await rig.simulator.wait(for: .requests, atLeast: requests + 50, within: .seconds(60))
+            try await rig.simulator.wait(for: .requests, atLeast: requests + 50, within: .seconds(60 * Self.speed))
             try await rig.simulator.control(Self.ends[(hour + turn) % Self.ends.count])
             turn += 1
             if turn == 3 { try restart(rig, hour % 2 == 0 ? .fast : .immediate) }

@@ -48,11 +48,11 @@ import Testing
         /// Waits until the journal, or whatever else, says so.
         func until(_ isMet: () async throws -> Bool) async throws -> Bool {
             let deadline = ContinuousClock.now + .seconds(60)
-            while ContinuousClock.now < deadline {
+            while true {
                 if try await isMet() { return true }
+                guard ContinuousClock.now < deadline else { return false }
                 try await Task.sleep(for: .milliseconds(20))
             }
-            return false
         }
 
         /// Whether so many GOAWAYs have been sent, within a while.

@@ -36,11 +36,13 @@ package final class TinyProxy {
     package func start() async throws {
         process = try ChildProcess.mortal(["/usr/bin/tinyproxy", "-d", "-c", "\(folder)/conf"])
         let end = ContinuousClock.now + .seconds(60)
-        while ContinuousClock.now < end {
-            if LocalSocket.isOpen(port) { return }
+        // A short sleep may last longer than that where all threads are taken: the last look comes after it.
+        while !LocalSocket.isOpen(port) {
+            guard ContinuousClock.now < end else {
+                throw SimulatorFailure(description: "tinyproxy does not listen: \(log)")
+            }
             try await Task.sleep(for: .milliseconds(20))
         }
-        throw SimulatorFailure(description: "tinyproxy does not listen: \(log)")
     }
 
     /// Kills it, with all connections through it.
