@@ -8,7 +8,16 @@ import Glibc
 package enum FreePort {
     private static let lock = NSLock()
     nonisolated(unsafe) private static var isTaken: Set<Int> = []
-    private static let folder = "/tmp/pgpush-ports"
+    /// Opened once, since to close it would end all locks; for tests of all users of the machine.
+    private static let file: Int32 = {
+        let path = "/tmp/pgpush-test-ports"
+        // Some kernels refuse O_CREAT for what another user has made there.
+        let known = open(path, O_RDWR | O_CLOEXEC)
+        if known >= 0 { return known }
+        let made = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o666)
+        if made >= 0 { fchmod(made, 0o666) }
+        return made
+    }()
 
     /// A port that is free, outside the ephemeral range, and this process's alone from now on until it ends.
     ///
@@ -54,14 +63,15 @@ package enum FreePort {
         }
     }
 
-    /// Locks the port's file; the descriptor stays open, so that the lock ends with the process, however that ends.
+    /// Locks the byte of this number in a file that all share; the lock ends with the process, however that ends.
     private static func hold(_ port: Int) -> Bool {
-        // For tests of all users of the machine, as /tmp itself.
-        if mkdir(folder, 0o777) == 0 { chmod(folder, 0o1777) }
-        let file = open("\(folder)/\(port)", O_RDONLY | O_CREAT | O_CLOEXEC, 0o666)
-        guard file >= 0 else { return false }
-        if flock(file, LOCK_EX | LOCK_NB) == 0 { return true }
-        close(file)
-        return false
+        // Without the file it is left to chance, which is kind where each begins at random.
+        guard file >= 0 else { return true }
+        var byte = flock()
+        byte.l_type = Int16(F_WRLCK)
+        byte.l_whence = Int16(SEEK_SET)
+        byte.l_start = port
+        byte.l_len = 1
+        return fcntl(file, F_SETLK, &byte) == 0
     }
 }
