@@ -51,7 +51,8 @@ extension Simulator {
     /// the end of the turn, after the answers that came before it.
     func planGoAway(_ goAway: GoAway, _ served: ServedConnection, lastStream explicit: Int32? = nil) {
         guard let wire = served.wire, !served.isMute else { return }
-        let last = explicit ?? lastStream(goAway.lastForm, served, wire)
+        // What one GOAWAY has called unprocessed, no later one takes back.
+        let last = min(explicit ?? lastStream(goAway.lastForm, served, wire), served.deafAbove)
         served.isGoingAway = true
         served.deafAbove = last
         dropHeld(above: last, served)

@@ -46,5 +46,11 @@ func expectEachOnce(
     #expect(Set(journal.acceptedTokens).count == count, sourceLocation: location)
     // Attempt 0: it came after a GOAWAY and was not looked at.
     let others = journal.requests.filter { !$0.isAccepted && $0.attempt > 0 }
-    #expect(others.count == 0, sourceLocation: location)
+    let told = others.prefix(30).map {
+        "connection \($0.connection) stream \($0.stream): \($0.outcome ?? "") \($0.status ?? 0) \($0.code ?? 0), \($0.received) to \($0.mono)"
+    }
+    let ends = journal.connections.filter { $0.event == "closed" }.map {
+        "\($0.connection) \($0.cause ?? "") \($0.mono)"
+    }
+    #expect(others.count == 0, "\(told) \(ends)", sourceLocation: location)
 }
